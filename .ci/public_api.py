@@ -35,7 +35,8 @@ def listing(library):
     json = TARGET / "doc" / f"{library.replace('-', '_')}.json"
     listed = subprocess.run([built("public-api-listing"), json], check=True, stdout=subprocess.PIPE, text=True).stdout
     # The feature `unstable` adds this module alone.
-    return "".join(line for line in listed.splitlines(keepends=True) if "sqs_once::unstable" not in line)
+    unstable = re.compile(r"^(?:#\[.*?\] )*(?:pub [a-z ]*|impl(?:<.*?>)? (?:.* for )?)sqs_once::unstable\b")
+    return "".join(line for line in listed.splitlines(keepends=True) if not unstable.match(line))
 
 
 def paths(listed):

@@ -53,7 +53,7 @@ use crate::signature::{BATCH_HANDLER, HANDLER};
 /// | option | meaning | default |
 /// |---|---|---|
 /// | `key = order.order_id` | identifies the event: messages with equal keys are duplicates. An expression over the payload, a `KeyExtractor`, or a tuple of both: `(order.order_id, MessageKey::attribute("tenant"))` | required |
-/// | `decode = Text` | decodes the body into the payload: `Json`, `Text`, `Bytes`, or a `Decode` of your own | `Json` |
+/// | `decode = Text` | decodes the body into the payload: `Json`, `Text`, `Base64`, or a `Decode` of your own | `Json` |
 /// | `envelope = (Sns, EventBridge)` | the envelopes around the payload: `Sns`, `EventBridge`, `S3`, a tuple of them, outermost first, `Auto`, or an `Envelope` of your own | none: the body is the payload |
 /// | `namespace = "payments"` | separates this consumer's keys from others in the table; 1 to 255 bytes, no `#`. `SQS_ONCE_NAMESPACE` overrides it | required |
 /// | `fingerprint = order.amount_cents` | detects different messages with one key: an expression over the payload, like the key, or a function of it. `none` compares nothing | the whole body |

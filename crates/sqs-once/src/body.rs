@@ -1,9 +1,9 @@
 //! Bodies of messages: decoders, and the envelopes around the payload.
 
-pub use crate::handler::decode::AsyncDecode;
+pub use crate::handler::decode::{AsyncDecode, AtOnce, Decoder, IntoDecoder, Waiting};
 #[cfg(feature = "s3")]
 pub use crate::large_messages::LargeMessages;
 pub use crate::record::{
-    Auto, Bytes, Decode, DecodeError, Envelope, EnvelopeError, EventBridge, Json, Opened, S3, Sns,
+    Auto, Base64, Decode, DecodeError, Envelope, EnvelopeError, EventBridge, Json, Opened, S3, Sns,
     Text,
 };

@@ -69,7 +69,7 @@
 //!   PostgreSQL turns it off with `default-features = false`, and does not compile the SDK of DynamoDB.
 //! - `sqs`: sends terminal records to the dead-letter queue at once, sets visibility timeouts, and adds the module
 //!   `producer`. Compiles the SDK of SQS.
-//! - `s3`: fetches bodies that are too large for SQS from S3, with the module `large_messages`. Compiles the SDK of S3.
+//! - `s3`: fetches bodies that are too large for SQS from S3: `body::LargeMessages`. Compiles the SDK of S3.
 //! - `jmespath`: keys by JMESPath expressions.
 //! - `secrets`: fetches the secret of the keys' hash from AWS Secrets Manager.
 //! - `powertools`: computes the ids of Powertools for AWS Lambda, to share its table.

@@ -167,13 +167,13 @@ fn trace_header() -> Option<String> {
     process_env("_X_AMZN_TRACE_ID")
 }
 
-use sealed::Sendable;
+/// A message that [`Outgoing`] can be added to: the builder of `send_message`, or of an entry of `send_message_batch`.
+pub trait Sendable: sealed::Message {}
 
 mod sealed {
     use aws_sdk_sqs::error::BuildError;
 
-    /// A message that an `Outgoing` can be added to.
-    pub trait Sendable: Sized {
+    pub trait Message: Sized {
         fn attributes(&self) -> usize;
         fn has_attribute(&self, name: &str) -> bool;
         fn with_attribute(self, name: &str, kind: &str, value: String) -> Result<Self, BuildError>;
@@ -194,7 +194,9 @@ const TEXT: &str = "String";
 macro_rules! sendable {
     ($($builder:ty)*) => {$(
 
-        impl Sendable for $builder {
+        impl Sendable for $builder {}
+
+        impl sealed::Message for $builder {
             fn attributes(&self) -> usize {
                 self.get_message_attributes().as_ref().map_or(0, |all| all.len())
             }

@@ -2,7 +2,6 @@
 //! `sqs-once = "=0.1.0"`.
 
 use crate::consumer::Consumer;
-pub use crate::consumer::handler::{Named, OfEachMessage, OfMessages, One, Runs, Together};
 use crate::random::{OsRandom, Random};
 use crate::store::Owner;
 

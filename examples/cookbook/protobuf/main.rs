@@ -1,6 +1,6 @@
 //! Reads orders in Protobuf. SQS carries text, so the producer encodes the bytes in base64.
 
-use sqs_once::body::{Bytes, Decode, DecodeError};
+use sqs_once::body::{Base64, Decode, DecodeError};
 use sqs_once::extract::Message;
 use sqs_once::{Error, HandlerError, ResultExt};
 
@@ -19,7 +19,7 @@ struct Protobuf;
 
 impl<T: prost::Message + Default> Decode<T> for Protobuf {
     fn decode(&self, body: &str, message: &Message) -> Result<T, DecodeError> {
-        let bytes = Bytes.decode(body, message)?;
+        let bytes = Base64.decode(body, message)?;
         T::decode(bytes.as_slice()).map_err(|_| DecodeError::other("the body is not this message"))
     }
 }

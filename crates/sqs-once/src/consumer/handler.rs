@@ -96,17 +96,17 @@ pub struct Shared(());
 #[derive(Clone, Default)]
 pub struct Own(());
 
-/// The kinds with a namespace of their own: all but `Shared`.
+/// The kinds with a namespace of their own: all but [`Shared`].
 #[diagnostic::on_unimplemented(
     message = "the defaults of a router have no such setting",
     note = "each handler has its own: `router(by).route(name, charge::handler().namespace(…))`"
 )]
 pub trait Named: sealed::Sealed {}
 
-/// The kinds that handle messages: all but `Own`.
+/// The kinds that handle messages: all but [`Own`].
 pub trait OfMessages: sealed::Sealed {}
 
-/// The kinds that handle each message in a call of its own: `One` and `Shared`.
+/// The kinds that handle each message in a call of its own: [`One`] and [`Shared`].
 #[diagnostic::on_unimplemented(
     message = "a batch handler has no such setting",
     note = "a layer and the policy for attempts of unknown outcome need a call for each message: `#[sqs_once::handler(…)]`"
@@ -176,15 +176,15 @@ impl Handler {
     }
 
     /// Starts building a handler of messages whose body `decoder` reads: [`Text`](crate::body::Text),
-    /// [`Bytes`](crate::body::Bytes), or a [`Decode`](crate::body::Decode) or [`AsyncDecode`](crate::body::AsyncDecode)
+    /// [`Base64`](crate::body::Base64), or a [`Decode`](crate::body::Decode) or [`AsyncDecode`](crate::body::AsyncDecode)
     /// of your own.
     ///
     /// ```
     /// use sqs_once::Handler;
-    /// use sqs_once::body::Bytes;
+    /// use sqs_once::body::Base64;
     /// use sqs_once::key::MessageKey;
     ///
-    /// let handler = Handler::decode(Bytes)
+    /// let handler = Handler::decode(Base64)
     ///     .key(MessageKey::attribute("image-id"))
     ///     .call(async |image: Vec<u8>| {});
     /// ```

@@ -333,7 +333,7 @@ impl<Kind: OfMessages> Handler<Kind> {
     /// | not started before the deadline | until the queue's visibility timeout ends |
     /// | terminal, but not moved to a dead-letter queue | until the queue's visibility timeout ends |
     ///
-    /// ¹ Also without a backoff, on Lambda or if `queue_url` or `sqs_client` is set.
+    /// ¹ Also without a backoff, on Lambda or if the consumer has a [`Queue`](crate::policy::Queue).
     ///
     /// FIFO order holds: SQS delivers no message of a group while one of its messages is hidden. Times count from the
     /// end of the record, are rounded up to whole seconds, and stay within the 12 hours after receipt that SQS allows.

@@ -14,6 +14,9 @@ mod testing;
 
 pub(crate) use builder::Consumer;
 pub(crate) use handler::Handler;
-pub use handler::{Defaults, Keyed, Keyless, Work};
+pub use handler::{
+    Defaults, Keyed, Keyless, Named, OfEachMessage, OfMessages, One, Own, Runs, Shared, Together,
+    Work,
+};
 pub(crate) use routes::Router;
 pub use runnable::Runnable;

@@ -61,7 +61,7 @@ pub trait AsyncDecode<T>: Send + Sync + 'static {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not decode a message's body to `{T}`",
     label = "not a decoder for this payload",
-    note = "`Json` decodes to any type that implements `serde::Deserialize`, `Text` to `String`, `Bytes` to `Vec<u8>`",
+    note = "`Json` decodes to any type that implements `serde::Deserialize`, `Text` to `String`, `Base64` to `Vec<u8>`",
     note = "for another format, implement `sqs_once::body::Decode<{T}>`, or `AsyncDecode<{T}>` if it has to wait"
 )]
 pub trait IntoDecoder<T, M> {

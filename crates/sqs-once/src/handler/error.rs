@@ -168,6 +168,11 @@ impl HandlerError {
         self.outcome_is_unknown
     }
 
+    /// Returns the error itself, to look at its type: `error.get_ref().downcast_ref::<PayError>()`.
+    pub fn get_ref(&self) -> &(dyn StdError + Send + Sync + 'static) {
+        &*self.source
+    }
+
     pub(crate) fn into_source(self) -> BoxError {
         self.source
     }

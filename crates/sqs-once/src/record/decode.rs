@@ -15,7 +15,7 @@ use super::Message;
 /// |---|---|---|
 /// | [`Json`] (the default) | JSON | any `T: DeserializeOwned` |
 /// | [`Text`] | any text | `String` |
-/// | [`Bytes`] | base64 | `Vec<u8>` |
+/// | [`Base64`] | base64 | `Vec<u8>` |
 ///
 /// A body that can't be decoded makes only its own record terminal, and its key is never claimed. A decoder that panics
 /// has the same effect. A decoder that has to wait, for example for an object in S3, implements
@@ -24,7 +24,7 @@ use super::Message;
 /// You can write your own decoder, here for a binary format such as Protobuf or Avro:
 ///
 /// ```
-/// use sqs_once::body::{Bytes, Decode, DecodeError};
+/// use sqs_once::body::{Base64, Decode, DecodeError};
 /// use sqs_once::extract::Message;
 /// # /// Like the output of a Protobuf compiler.
 /// # pub struct OrderPlaced { pub order_id: u64 }
@@ -40,7 +40,7 @@ use super::Message;
 ///
 /// impl Decode<OrderPlaced> for Protobuf {
 ///     fn decode(&self, body: &str, message: &Message) -> Result<OrderPlaced, DecodeError> {
-///         let bytes = Bytes.decode(body, message)?;
+///         let bytes = Base64.decode(body, message)?;
 ///         OrderPlaced::decode(&bytes).map_err(|_| DecodeError::other("it is not an OrderPlaced"))
 ///     }
 /// }
@@ -52,7 +52,7 @@ use super::Message;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not decode a message's body to `{T}`",
     label = "not a decoder for this payload",
-    note = "`Json` decodes to any type that implements `serde::Deserialize`, `Text` to `String`, `Bytes` to `Vec<u8>`",
+    note = "`Json` decodes to any type that implements `serde::Deserialize`, `Text` to `String`, `Base64` to `Vec<u8>`",
     note = "for another format, implement `sqs_once::body::Decode<{T}>`"
 )]
 pub trait Decode<T>: Send + Sync + 'static {
@@ -145,17 +145,19 @@ impl Decode<String> for Text {
 /// A decoder for base64 of the standard alphabet, with or without padding. The payload is the decoded bytes. SQS
 /// carries only text, so producers send binary formats as base64.
 #[derive(Clone, Copy, Debug)]
-pub struct Bytes;
+pub struct Base64;
 
-const BASE64: GeneralPurpose = GeneralPurpose::new(
+const STANDARD_ALPHABET: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-impl Decode<Vec<u8>> for Bytes {
+impl Decode<Vec<u8>> for Base64 {
     fn decode(&self, body: &str, _: &Message) -> Result<Vec<u8>, DecodeError> {
         // The error of the base64 library would show a byte of the body.
-        BASE64.decode(body).map_err(|_| DecodeError::NotBase64)
+        STANDARD_ALPHABET
+            .decode(body)
+            .map_err(|_| DecodeError::NotBase64)
     }
 }
 

@@ -10,7 +10,7 @@ mod raw;
 pub(crate) use body_memory::{BodyMemory, HeldMemory, Reserved};
 pub use correlation::CorrelationId;
 pub(crate) use correlation::{Correlate, trace_part};
-pub use decode::{Bytes, Decode, DecodeError, Json, Text};
+pub use decode::{Base64, Decode, DecodeError, Json, Text};
 pub(crate) use envelope::Needed;
 pub use envelope::{
     Auto, Envelope, EnvelopeError, EventBridge, EventBridgeMeta, Opened, S3, S3Object, Sns, SnsMeta,

@@ -10,6 +10,7 @@ use crate::support::{
 };
 use serde_json::json;
 use sqs_once::body::Opened;
+use sqs_once::consumer::Together;
 use sqs_once::extract::Message;
 use sqs_once::extract::Remaining;
 use sqs_once::handler::{IntoOutcome, RecordAfter};
@@ -18,7 +19,6 @@ use sqs_once::policy::RecordEnd;
 use sqs_once::policy::{InProgress, MissingKey};
 use sqs_once::store::Status;
 use sqs_once::telemetry::Outcome;
-use sqs_once::unstable::Together;
 use sqs_once::{Batch, BatchOutcome, Completion, Handler, HandlerError, IdempotencyToken, State};
 use tokio::time::sleep;
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{Calls, DLQ, SECOND, Tested, in_groups, noting_batches};
 use sqs_once::HandlerError;
+use sqs_once::consumer::Together;
 use sqs_once::policy::Fifo;
 use sqs_once::policy::RecordEnd;
 use sqs_once::telemetry::Outcome;
-use sqs_once::unstable::Together;
 use tokio::time::sleep;
 
 fn noting() -> (Tested<Together>, Calls) {

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sqs_once::consumer::Together;
 use sqs_once::handler::{BatchHandlerFn, ClaimFirst};
 use sqs_once::policy::{Cache, Disposition, PayloadMismatch};
 use sqs_once::store::Status;
 use sqs_once::store::StoreErrorKind::{AccessDenied, Throttled};
 use sqs_once::testing::{self, Operation};
-use sqs_once::unstable::Together;
 use sqs_once::{Batch, BatchHandler, BatchWrites, HandlerError, ResultExt, Writes};
 
 use crate::support::process::{SINGLE, has};

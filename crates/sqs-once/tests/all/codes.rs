@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use sqs_once::body::{Decode, DecodeError, EventBridge, S3};
+use sqs_once::consumer::Runs;
 use sqs_once::extract::{Message, RecordParts};
 use sqs_once::handler::{Done, Next};
 use sqs_once::key::KeyError;
@@ -9,7 +10,6 @@ use sqs_once::policy::RecordEnd;
 use sqs_once::policy::{Dependency, MissingKey, PayloadMismatch, RouteBy, UnknownOutcome};
 use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::testing::TestSettings;
-use sqs_once::unstable::Runs;
 use sqs_once::{Consumer, Handler, HandlerError, ResultExt, router};
 use tokio::time::timeout;
 

@@ -6,7 +6,7 @@ use crate::support::{
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use sqs_once::body::{Bytes, Decode, DecodeError, Json, Sns, Text};
+use sqs_once::body::{Base64, Decode, DecodeError, Json, Sns, Text};
 use sqs_once::extract::Message;
 use sqs_once::key::{KeyPart, MessageKey};
 use sqs_once::testing::TestSettings;
@@ -39,14 +39,14 @@ async fn a_text_is_handed_over_as_it_stands() {
 
 #[tokio::test(start_paused = true)]
 async fn base64_is_handed_over_as_bytes_with_or_without_padding() {
-    let (bench, seen) = noting(Bytes);
+    let (bench, seen) = noting(Base64);
     assert_eq!(bench.run(["AP8=", "AQI", "+/8="].map(body)).await, [""; 0]);
     assert_eq!(seen.take(), [[0, 255], [1, 2], [251, 255]]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_is_not_base64_is_terminal_alone_and_shows_no_byte_of_it() {
-    let (bench, seen) = noting(Bytes);
+    let (bench, seen) = noting(Base64);
     let bodies = ["AP8=", "4111-1111", "A", "-_8="].map(body);
     assert_eq!(bench.run(bodies).await, ["m-1", "m-2", "m-3"]);
     assert_eq!(seen.take().len(), 1);

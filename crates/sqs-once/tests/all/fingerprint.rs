@@ -6,11 +6,11 @@ use crate::support::{
     orders,
 };
 use serde_json::{Value, json};
+use sqs_once::consumer::Runs;
 use sqs_once::key::{Fingerprint, Ids, KeyError, KeyPart, KeySecret};
 use sqs_once::policy::{Fifo, PayloadMismatch};
 use sqs_once::store::Status;
 use sqs_once::time::Timestamp;
-use sqs_once::unstable::Runs;
 use sqs_once::{Batch, BatchHandler, BusinessKey, Consumer, Handler};
 
 const REASON: &str = "payload mismatch: its key was completed for another payload";

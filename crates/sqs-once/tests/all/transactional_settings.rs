@@ -4,9 +4,9 @@ use crate::support::database::{Database, Ledger};
 use crate::support::process::has;
 use crate::support::{Bench, Order, orders};
 use sqs_once::consumer::Runnable;
+use sqs_once::consumer::Runs;
 use sqs_once::policy::MissingKey;
 use sqs_once::store::MemoryStore;
-use sqs_once::unstable::Runs;
 use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError, Writes};
 
 fn writing() -> Handler {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqs_once::consumer::{Defaults, Keyed};
+use sqs_once::consumer::{Named, OfEachMessage, OfMessages};
 use sqs_once::extract::{Attempt, Message};
 use sqs_once::handler::{ClaimFirst, RecordAfter};
 use sqs_once::key::Ids;
@@ -12,7 +13,6 @@ use sqs_once::policy::{
 };
 use sqs_once::testing::TestSettings;
 use sqs_once::unstable::with_single_requests;
-use sqs_once::unstable::{Named, OfEachMessage, OfMessages};
 use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError};
 
 use super::decoder::SlowDecoder;

@@ -21,6 +21,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqs_once::consumer::Keyed;
+use sqs_once::consumer::{One, Runs, Together};
 use sqs_once::extract::{FromRecord, RecordParts};
 use sqs_once::handler::{BatchHandlerFn, HandlerFn, RecordAfter};
 use sqs_once::key::{ItemId, KeyExtractor, MessageKey, Namespace};
@@ -29,7 +30,6 @@ use sqs_once::store::{Item, Owner, Status};
 use sqs_once::testing::Random;
 use sqs_once::testing::{self, Answer, Event, Record, TestClock, TestSettings};
 use sqs_once::time::{Clock, SystemClock, Timestamp};
-use sqs_once::unstable::{One, Runs, Together};
 use sqs_once::{
     Batch, BatchOutcome, BusinessKey, Consumer, Handler, HandlerError, Idempotency, ResultExt,
 };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use sqs_once::body::{Bytes, EventBridge, Sns};
+use sqs_once::body::{Base64, EventBridge, Sns};
 use sqs_once::extract::{FromRecord, Message, RecordParts};
 use sqs_once::key::MessageKey;
 use sqs_once::{Consumer, Handler, HandlerError, State, Writes};
@@ -28,7 +28,7 @@ impl FromRecord<App> for Name {
     }
 }
 
-#[sqs_once::handler(decode = Bytes, key = MessageKey::attribute("order-id"), envelope = Sns, namespace = "test")]
+#[sqs_once::handler(decode = Base64, key = MessageKey::attribute("order-id"), envelope = Sns, namespace = "test")]
 async fn bytes(image: Vec<u8>) {}
 
 /// A decoder with a parameter.
