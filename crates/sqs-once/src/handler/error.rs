@@ -133,9 +133,9 @@ impl HandlerError {
 
     /// Returns how to declare the error's type, if that was forgotten.
     pub(crate) fn undeclared(&self, types: &ErrorTypes) -> Option<String> {
-        match (&self.chosen, types.choice(&*self.source)) {
-            (None, None) => undeclared(&*self.source),
-            _ => None,
+        match self.is_decided() || types.has(&*self.source) {
+            true => None,
+            false => undeclared(&*self.source),
         }
     }
 

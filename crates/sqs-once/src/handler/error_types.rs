@@ -116,6 +116,7 @@ pub(crate) struct Choice {
 #[derive(Clone, Copy)]
 struct ErrorType {
     name: &'static str,
+    is_of: fn(&(dyn Error + 'static)) -> bool,
     choice: fn(&(dyn Error + 'static)) -> Option<Choice>,
 }
 
@@ -123,6 +124,7 @@ impl ErrorType {
     fn of<E: ErrorDisposition>() -> Self {
         Self {
             name: type_name::<E>(),
+            is_of: |error| error.is::<E>(),
             choice: |error| {
                 let error = error.downcast_ref::<E>()?;
                 Some(Choice {
@@ -145,7 +147,7 @@ pub(crate) const UNDECLARED: &str =
 /// Returns how to declare an error's type, if another handler has declared it.
 pub(crate) fn undeclared(error: &(dyn Error + 'static)) -> Option<String> {
     let declared = DECLARED.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = declared.iter().find(|one| (one.choice)(error).is_some())?;
+    let known = declared.iter().find(|one| (one.is_of)(error))?;
     Some(format!("{UNDECLARED}: `.errors::<{}>()`", known.name))
 }
 
@@ -167,6 +169,10 @@ impl ErrorTypes {
     pub(crate) fn and(&self, others: &Self) -> Self {
         let all = self.0.iter().chain(others.0.iter());
         Self(all.copied().collect())
+    }
+
+    pub(crate) fn has(&self, error: &(dyn Error + 'static)) -> bool {
+        self.0.iter().any(|one| (one.is_of)(error))
     }
 
     /// Returns the choice of an error, if its type is declared.
