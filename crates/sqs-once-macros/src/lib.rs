@@ -41,11 +41,11 @@ use crate::signature::{BATCH_HANDLER, HANDLER};
 /// ```
 ///
 /// The first argument is the payload, decoded from the message's body. Extractors may follow: `State<T>`,
-/// `IdempotencyToken`, `Attempt`, `Arc<Message>`, `Remaining`, `BusinessKey`, `Context`, `CorrelationId`, an envelope's metadata
-/// (`SnsMeta`, `EventBridgeMeta`, `S3Object`), or a type of your own.
+/// `IdempotencyToken`, `Attempt`, `Arc<Message>`, `Remaining`, `BusinessKey`, `Context`, `CorrelationId`, an envelope's
+/// metadata (`SnsMeta`, `EventBridgeMeta`, `S3Object`), or a type of your own.
 ///
 /// The function returns `Result<(), HandlerError>`, or `()` if it cannot fail. In place of the `()` inside `Result`, it
-/// may return a `Completion` with a value, or `Writes` that commit together with the completion of its key. For PostgreSQL, the
+/// may return a `Completion` with a value, or `Writes` that commit with the completion of its key. For PostgreSQL, the
 /// counterpart of `Writes` is the argument `Transaction` of `sqs-once-postgres`.
 ///
 /// # Options
@@ -55,9 +55,9 @@ use crate::signature::{BATCH_HANDLER, HANDLER};
 /// | `key = order.order_id` | identifies the event: messages with equal keys are duplicates. An expression over the payload, a `KeyExtractor`, or a tuple of both: `(order.order_id, MessageKey::attribute("tenant"))` | required |
 /// | `decode = Text` | decodes the body into the payload: `Json`, `Text`, `Base64`, or a `Decode` of your own | `Json` |
 /// | `envelope = (Sns, EventBridge)` | the envelopes around the payload: `Sns`, `EventBridge`, `S3`, a tuple of them, outermost first, `Auto`, or an `Envelope` of your own | none: the body is the payload |
-/// | `namespace = "payments"` | separates this consumer's keys from others in the table; 1 to 255 bytes, no `#`. `SQS_ONCE_NAMESPACE` overrides it | required |
+/// | `namespace = "payments"` | separates this handler's keys from others in the table; 1 to 255 bytes, no `#`. `SQS_ONCE_NAMESPACE` overrides it | required |
 /// | `fingerprint = order.amount_cents` | detects different messages with one key: an expression over the payload, like the key, or a function of it. `none` compares nothing | the whole body |
-/// | `mode = record_after` | `record_after`: the key is not claimed ([`RecordAfter`]). `claim_first`: the key of a handler that returns `Writes` is claimed before it runs ([`ClaimFirst`]) | the key is claimed first; an effect that commits with the record of its key needs no claim |
+/// | `mode = record_after` | `record_after`: the key is not claimed ([`RecordAfter`]). `claim_first`: the key of a handler that returns `Writes` is claimed before it runs ([`ClaimFirst`]) | the key is claimed first; an effect that commits with the completion of its key needs no claim |
 /// | `state = App` | the type of the handler's state, if no argument is a `State<App>` | the type in `State<…>`, else none |
 ///
 /// A handler with a state takes it as an argument: `charge::handler(app)`, and `charge::consumer(app)`.
@@ -98,7 +98,7 @@ use crate::signature::{BATCH_HANDLER, HANDLER};
 ///   `key = sqs_once::key::JsonPointer::new("/order/id")`, or several of them in a tuple.
 ///
 /// Text, integers, `bool`, `char`, bytes and `Option`s of these can be keys. Floats cannot, since different integers
-/// may convert to the same float. A record whose key is missing or empty is terminal, unless `Handler::missing_key`
+/// may convert to the same float. A message whose key is missing or empty is terminal, unless `Handler::missing_key`
 /// changes that. It never runs under another key.
 ///
 /// # Errors
@@ -110,8 +110,8 @@ pub fn handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
     expand::handler(HANDLER, attribute.into(), item.into()).into()
 }
 
-/// Creates a batch handler from an async function that receives all records of a batch in one call. Use it for effects that
-/// are cheaper together, such as a bulk insert.
+/// Creates a batch handler from an async function that receives all messages of a batch in one call. Use it for effects
+/// that are cheaper together, such as a bulk insert.
 ///
 /// ```
 /// use serde::Deserialize;
@@ -158,11 +158,11 @@ pub fn handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// Each record provides its own values: `record.token()`, `record.attempt()`, `record.key()`, `record.message()`. The
 /// function returns `Result<BatchOutcome, HandlerError>`, or `BatchOutcome` if it cannot fail as a whole:
 /// `orders.all_succeeded()` reports success for all records. In place of `BatchOutcome`, it may return `BatchWrites`: the
-/// `Writes` of each record, which commit with its key. For PostgreSQL, the counterpart is the argument `BatchTransaction`
-/// of `sqs-once-postgres`.
+/// `Writes` of each record, which commit with the completion of its key. For PostgreSQL, the counterpart is the argument
+/// `BatchTransaction` of `sqs-once-postgres`.
 ///
 /// This macro takes the options of [`handler`](macro@handler). `Consumer::concurrency` does not apply, since the
-/// handler runs once for each batch. `key` and `fingerprint` are computed from one record's payload. No argument names
+/// handler runs once for each batch. `key` and `fingerprint` are computed from one message's payload. No argument names
 /// that payload, so the option names it:
 ///
 /// - `key = order.order_id`, `key = (order.tenant, order.order_id)`: the variable whose fields the expression uses is
@@ -174,7 +174,7 @@ pub fn handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// # Errors
 ///
 /// The compiler reports the errors of `handler`, a first argument that is not a `Batch`, and an extractor that needs a
-/// single record.
+/// single message.
 #[proc_macro_attribute]
 pub fn batch_handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
     expand::handler(BATCH_HANDLER, attribute.into(), item.into()).into()

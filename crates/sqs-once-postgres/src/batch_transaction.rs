@@ -15,11 +15,11 @@ use crate::Transaction;
 use crate::session::{RELEASE, SAVEPOINT, Session, UNDO};
 
 /// The transaction of a batch handler, for a consumer whose store is a [`PostgresStore`](crate::PostgresStore). It is
-/// one transaction for all records of the call.
+/// one transaction for all messages of the call.
 ///
-/// The statements of each record run in a [`savepoint`](Self::savepoint), so that a record that fails does not undo the
-/// others. When the handler has returned, the changes of the records that succeeded commit together with the records of
-/// their keys, or nothing commits. If the process dies, nothing has happened, and the keys are free.
+/// The statements of each message run in a [`savepoint`](Self::savepoint), so that a message that fails does not undo the
+/// others. When the handler has returned, the changes of the messages that succeeded commit together with the completions
+/// of their keys, or nothing commits. If the process dies, nothing has happened, and the keys are free.
 ///
 /// ```
 /// use sqs_once::{Batch, BatchOutcome, HandlerError};
@@ -41,7 +41,7 @@ use crate::session::{RELEASE, SAVEPOINT, Session, UNDO};
 /// }
 /// ```
 ///
-/// A statement for several records needs one savepoint. It succeeds or fails for all of them:
+/// A statement for several messages needs one savepoint. It succeeds or fails for all of them:
 ///
 /// ```
 /// # use sqs_once::{Batch, BatchOutcome, HandlerError};
@@ -60,13 +60,13 @@ use crate::session::{RELEASE, SAVEPOINT, Session, UNDO};
 ///
 /// # Promise
 ///
-/// *Effectively once* for each record, as for a [`Transaction`]. Nothing commits, and every record fails, if:
+/// *Effectively once* for each message, as for a [`Transaction`]. Nothing commits, and every message fails, if:
 ///
-/// - a record is reported as failed although a savepoint with its statements succeeded,
+/// - a message is reported as failed although a savepoint with its statements succeeded,
 /// - a task keeps the savepoint's [`Transaction`] for longer than the savepoint, or
 /// - a deferred constraint is violated at the commit. Use constraints that PostgreSQL checks with each statement.
 ///
-/// Never send `COMMIT` or `ROLLBACK`: every record fails, and statements before the `COMMIT` or after the `ROLLBACK` stay.
+/// Never send `COMMIT` or `ROLLBACK`: every message fails, and statements before the `COMMIT` or after the `ROLLBACK` stay.
 ///
 /// The handler keeps the order of a FIFO message group: it stops at the first failure of a group, and leaves the rest
 /// unreported.
@@ -74,9 +74,9 @@ use crate::session::{RELEASE, SAVEPOINT, Session, UNDO};
 /// # What it costs
 ///
 /// One round trip for all claims, one for each savepoint in addition to its statements, and one for all completions and
-/// the commit. A key that another transaction holds delays the call by about a second, and its record returns to the queue.
+/// the commit. A key that another transaction holds delays the call by about a second, and its message returns to the queue.
 /// PostgreSQL keeps up to 64 savepoints with changes in memory. More of them slow down other sessions that read the
-/// same rows, so write many records with one statement, or receive smaller batches.
+/// same rows, so write many messages with one statement, or receive smaller batches.
 ///
 /// The time limits of a [`Transaction`] apply. The consumer logs errors: [`without_values`](crate::without_values) removes
 /// column values from them.
@@ -143,7 +143,7 @@ impl BatchTransaction {
     }
 
     /// Lets nothing commit if a task still holds the transaction of the open savepoint, whose work has ended or was dropped:
-    /// its statements would run in another record's savepoint.
+    /// its statements would run in another message's savepoint.
     fn check_left(&self) -> Result<(), HandlerError> {
         let mut savepoints = self.0.savepoints();
         let holders = savepoints.open.as_ref().map_or(0, Arc::strong_count);

@@ -144,7 +144,7 @@ impl PostgresStore {
         let (mut written, mut blocked) = (Vec::new(), HashSet::new());
         let mut wait = FIRST_WAIT.min(patience);
         let mut before = format!("{}; {SAVEPOINT}", begin_text(limit));
-        // The handler's statements wait as long as those of a handler of one record.
+        // The handler's statements wait as long as those of a handler of one message.
         let after = format!("{RELEASE}; SET LOCAL lock_timeout = {}", millis(limit));
         let until = Instant::now() + ALL_WAITS.min(patience);
         let mut groups = vec![claims];

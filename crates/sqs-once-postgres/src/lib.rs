@@ -1,4 +1,4 @@
-//! [sqs-once](sqs_once) on PostgreSQL: a handler's rows commit in one transaction with the record of its business key.
+//! [sqs-once](sqs_once) on PostgreSQL: a handler's rows commit in one transaction with the completion of its business key.
 //!
 //! ```no_run
 //! use serde::Deserialize;
@@ -29,10 +29,11 @@
 //!
 //! # Guarantees
 //!
-//! - A handler that takes a [`Transaction`], or a batch handler that takes a [`BatchTransaction`], is *effectively once*. Either both its rows and the record of its key are
-//!   committed, or neither is. This holds if a process dies at any point or any answer is lost. It holds for as long as
-//!   the record is kept (`retention`), and as durably as the database keeps a commit. Two concurrent deliveries never
-//!   both commit: the second waits for the first, and then is a duplicate or runs.
+//! - A handler that takes a [`Transaction`], or a batch handler that takes a [`BatchTransaction`], is *effectively once*.
+//!   Either both its rows and the completion of its key are committed, or neither is. This holds if a process dies at any
+//!   point or any answer is lost. It holds for as long as the completion is kept (`retention`), and as durably as the
+//!   database keeps a commit. Two concurrent deliveries never both commit: the second waits for the first, and then is a
+//!   duplicate or runs.
 //! - Any other handler on a [`PostgresStore`] has the promise of every store, *at least once, deduplicated*. The store
 //!   claims the key before the handler runs and completes it afterwards, in separate requests.
 //!
@@ -44,8 +45,8 @@
 //! The function's role needs `USAGE` on the schema and `SELECT`, `INSERT` and `UPDATE` on the table, in addition to the
 //! privileges for its handlers.
 //!
-//! Expired rows stay until a scheduler deletes them: `cargo sqs-once postgres delete-expired`, [`PostgresStore::delete_expired`]
-//! in a function of your own, or [`DELETE_EXPIRED`] inside the database, for example:
+//! Expired rows stay until a scheduler deletes them: `cargo sqs-once postgres delete-expired`,
+//! [`PostgresStore::delete_expired`] in a function of your own, or [`DELETE_EXPIRED`] inside the database, for example:
 //!
 //! ```sql
 //! SELECT cron.schedule('delete expired keys', '* * * * *', $$ ...schema/delete-expired.sql... $$);
@@ -123,9 +124,9 @@
 //! # Connections
 //!
 //! The store opens a connection when it needs one and none is free. Connections live as long as the process. Each
-//! handler's transaction occupies one connection, and so does each record that waits for another delivery. Each
+//! handler's transaction occupies one connection, and so does each message that waits for another delivery. Each
 //! execution environment therefore needs at most `concurrency` connections. The database needs at most `concurrency`
-//! times the event source's `MaximumConcurrency`. If the pool has no free connection within 4 s, the record fails as
+//! times the event source's `MaximumConcurrency`. If the pool has no free connection within 4 s, the message fails as
 //! throttled and is retried.
 //!
 //! The store waits up to 4 s for the answer to a request. On the server, a claim outside a transaction has shorter
@@ -138,13 +139,13 @@
 //! store repeats the request once on a new connection. This is safe: the store recognises its own claims and
 //! completions, and without a commit a transaction has no effect. The store never repeats a commit.
 //!
-//! Changes to the session outlive the record: a `SET` without `LOCAL`, a temporary table, a session-level advisory
-//! lock. They affect the next record on the same connection, `search_path` included. Use `SET LOCAL` and
+//! Changes to the session outlive the message: a `SET` without `LOCAL`, a temporary table, a session-level advisory
+//! lock. They affect the next message on the same connection, `search_path` included. Use `SET LOCAL` and
 //! `pg_advisory_xact_lock`, which end with the transaction.
 //!
 //! The claim's completion is the last statement of the transaction and runs with the handler's settings. If the handler
 //! changes `search_path`, name the table's schema by [`PostgresStore::schema`]. If it changes `ROLE`, the new role
-//! needs `SELECT` and `UPDATE` on the table. Otherwise every such record fails and its transaction is rolled back.
+//! needs `SELECT` and `UPDATE` on the table. Otherwise every such message fails and its transaction is rolled back.
 //!
 //! ## PgBouncer and RDS Proxy
 //!
@@ -181,19 +182,19 @@
 //!
 //! | | a new key | a duplicate |
 //! |---|---|---|
-//! | a handler with a [`Transaction`] | 2: begin and claim, complete and commit | 2: refused claim, read of the item; the record does not wait for the rollback |
-//! | any other handler, for all records of a request together | 2: claim, complete | 2, for all of them together |
+//! | a handler with a [`Transaction`] | 2: begin and claim, complete and commit | 2: refused claim, read of the item; the message does not wait for the rollback |
+//! | any other handler, for all messages of a request together | 2: claim, complete | 2, for all of them together |
 //!
-//! Opening a connection takes further round trips for TCP, TLS and the password. Later records reuse the connection.
+//! Opening a connection takes further round trips for TCP, TLS and the password. Later messages reuse the connection.
 //!
 //! A new key writes its row twice and the table's indexes once; the comments in `schema/v1.sql` explain this. A key
-//! with the default fingerprint and without recorded data takes about 1200 bytes of the table, including free space,
+//! with the default fingerprint and a completion without a value takes about 1200 bytes of the table, including free space,
 //! and 150 bytes of the indexes (`cargo test -p sqs-once-postgres --test all room`). Four weeks at one new key a second
 //! take less than 4 GB. After autovacuum, later keys reuse the free space between the rows, and the table is smaller.
 //!
 //! # Failures
 //!
-//! | event | effect on the record |
+//! | event | effect on the message |
 //! |---|---|
 //! | the handler fails, panics, or is cancelled | rolled back and retried |
 //! | the answer to the commit is lost | retried; a duplicate if the commit succeeded |
@@ -201,14 +202,14 @@
 //! | a statement fails and the handler continues | PostgreSQL has aborted the transaction: retried |
 //! | the handler sends `COMMIT` or `ROLLBACK` | not acknowledged; retried after the claim's lease expires |
 //! | a task that the handler spawned still holds the transaction | the store ends the session; retried |
-//! | the function is frozen or killed during the transaction | the server rolls back: at once if the connection closes, otherwise when the transaction was idle for the record's remaining time |
+//! | the function is frozen or killed during the transaction | the server rolls back: at once if the connection closes, otherwise when the transaction was idle for the message's remaining time |
 //! | another delivery's transaction holds the key | waits for it until shortly before the deadline; then retried |
 //!
 //! A handler without a [`Transaction`] claims its key before it runs:
 //!
 //! | event | effect on the claim |
 //! |---|---|
-//! | another transaction has locked the key's row | waits for 2 s; then the record fails as throttled and is retried |
+//! | another transaction has locked the key's row | waits for 2 s; then the message fails as throttled and is retried |
 //! | the caller disappears while the claim waits: its future was dropped, its connection was cut, or its process was frozen or killed | the server ends the claim within 3 s of its arrival and writes nothing |
 //! | the process is frozen or killed, or loses its connection, before it has sent the whole claim | the server rolls the claim back, after 2 s at the latest |
 //! | the network delivers a claim after its caller has disappeared | the server writes the claim; the key is free again when the claim's lease expires |

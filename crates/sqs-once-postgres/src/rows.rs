@@ -54,7 +54,7 @@ pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Converts a time to whole seconds, rounded up so that no record expires early.
+/// Converts a time to whole seconds, rounded up so that no item expires early.
 pub(crate) fn whole_secs(at: Timestamp) -> i64 {
     signed(at.as_millis().div_ceil(1000))
 }

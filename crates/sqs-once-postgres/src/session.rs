@@ -33,7 +33,7 @@ pub(crate) struct Session {
 /// What the savepoints of a batch handler have left in the transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Savepoints {
-    /// The keys of the records whose statements are in it.
+    /// The keys of the messages whose statements are in it.
     pub(crate) kept: HashSet<ItemId>,
     /// The open savepoint, whose future runs or was dropped. Its [`Transaction`](crate::Transaction) holds a copy.
     pub(crate) open: Option<Arc<()>>,
@@ -213,7 +213,7 @@ impl Drop for Open {
     }
 }
 
-/// Rolls back. If the rollback succeeds, the next record uses the connection. Opening a new connection after every
+/// Rolls back. If the rollback succeeds, the next message uses the connection. Opening a new connection after every
 /// failure would add load to a database that may already have too much.
 async fn give_up(connections: Connections, session: Arc<Session>) {
     match Arc::try_unwrap(session) {

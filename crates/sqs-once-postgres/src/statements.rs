@@ -29,9 +29,9 @@ pub(crate) struct Statements {
     claim: String,
     insert: String,
     claim_over: String,
-    /// Records over any row that is not completed.
+    /// Completes any row that is not completed.
     pub(crate) record: String,
-    /// Records over a row that a claim could replace, or over the owner's own claim.
+    /// Completes a row that a claim could replace, or the owner's own claim.
     pub(crate) commit: String,
     end: String,
     end_here: String,
@@ -46,7 +46,7 @@ pub(crate) type End<'a> = (&'a Settlement, Option<(Timestamp, Option<&'a Arc<str
 /// A claim that goes on, with its new lease and fence.
 pub(crate) type Renewal<'a> = (&'a Settlement, Timestamp, Option<CarryOver>);
 
-/// A recorded effect, whose key need not have been claimed.
+/// The completion of a key that need not have been claimed.
 pub(crate) type Record<'a> = (&'a Settlement, &'a Recording);
 
 type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);

@@ -60,7 +60,7 @@ impl PostgresStore {
     /// # Errors
     /// [`ConfigError`] if a variable is missing or malformed, or if the file of root certificates cannot be read. The
     /// store does not connect yet: [`Consumer::init`](sqs_once::Consumer::init) sends the first request, or else the
-    /// first record.
+    /// first message.
     pub fn from_env() -> Result<Self, ConfigError> {
         Connections::open(Settings::from_env(&process_env)?).map(Self::on)
     }
@@ -91,10 +91,10 @@ impl PostgresStore {
     /// Sets the maximum number of connections. Default: `SQS_ONCE_CONCURRENCY` if the store reads the environment, or
     /// else 10.
     ///
-    /// A handler with a [`Transaction`](crate::Transaction) occupies a connection while it runs, and so does a record
+    /// A handler with a [`Transaction`](crate::Transaction) occupies a connection while it runs, and so does a message
     /// that waits for another delivery's transaction. The store does not see a
     /// [`concurrency`](sqs_once::Consumer::concurrency) that the code sets: with `.concurrency(16)`, set
-    /// `.connections(16)` here. With fewer connections, a record waits up to 4 s for one and then fails as throttled.
+    /// `.connections(16)` here. With fewer connections, a message waits up to 4 s for one and then fails as throttled.
     ///
     /// The returned store shares no connections with the previous one. This method has no effect on a pool that the
     /// caller provides. Zero counts as one.

@@ -18,7 +18,7 @@ use crate::session::Session;
 /// Without SQS, it is an argument of the work that
 /// [`Invocation::run_in_transaction`](sqs_once::once::Invocation::run_in_transaction) does. The same then applies to the work.
 ///
-/// The handler's changes in this transaction commit together with the record of its business key, or do not commit at
+/// The handler's changes in this transaction commit together with the completion of its business key, or do not commit at
 /// all. They do not commit if the handler fails, panics or is cancelled. If the process dies or the answer to the
 /// commit is lost, both are committed or neither is. A concurrent delivery of the same message waits until this
 /// transaction ends, and then is a duplicate or runs.
@@ -72,7 +72,7 @@ use crate::session::Session;
 /// }
 /// ```
 ///
-/// The store begins and commits the transaction. In these cases the record fails and SQS delivers it again:
+/// The store begins and commits the transaction. In these cases the message fails and SQS delivers it again:
 ///
 /// - The handler sends `COMMIT` or `ROLLBACK`.
 /// - The handler ignores the error of a statement without a savepoint: PostgreSQL has then aborted the transaction.
@@ -90,7 +90,7 @@ use crate::session::Session;
 /// `cannot borrow data in dereference of Transaction as mutable` (E0596).
 ///
 /// The store sets the transaction's `lock_timeout`, `statement_timeout` and `idle_in_transaction_session_timeout` to
-/// the record's remaining time when the transaction begins. Effects outside the database, such as a call to another
+/// the message's remaining time when the transaction begins. Effects outside the database, such as a call to another
 /// service or an email, are not part of the transaction. Send the [`IdempotencyToken`](sqs_once::IdempotencyToken) with
 /// them, or store them in the database and send them later.
 #[derive(Debug)]

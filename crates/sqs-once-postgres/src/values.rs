@@ -14,7 +14,7 @@ use tokio_postgres::error::DbError;
 /// database's functions and triggers raise are shown as they are. Errors that do not come from the server (no answer, a
 /// parameter of the wrong type) are unchanged.
 ///
-/// The record is retried, unless the handler calls `.terminal()` on the error.
+/// The message is retried, unless the handler calls `.terminal()` on the error.
 ///
 /// ```no_run
 /// use sqs_once::HandlerError;

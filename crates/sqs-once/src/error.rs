@@ -120,7 +120,7 @@ impl ConfigError {
 #[non_exhaustive]
 pub enum Disposition {
     /// The message returns to the queue (the default). SQS delivers it again when its visibility timeout ends, which
-    /// the consumer's backoff may set.
+    /// the handler's backoff may set.
     #[default]
     Retry,
     /// The message returns to the queue, and SQS delivers it again after this time: see

@@ -1,8 +1,8 @@
 //! SQS consumers for AWS Lambda that process each business event once.
 //!
-//! SQS delivers at least once, so the same business event arrives more than once. `sqs-once` takes a
-//! batch, gives every record a *business key*, claims the key in DynamoDB with a conditional write,
-//! runs your handler, records completion, and answers Lambda with exactly the records to retry.
+//! SQS delivers at least once, so the same business event arrives more than once. `sqs-once` takes a batch, gives every
+//! message a *business key*, claims the key in DynamoDB with a conditional write, runs your handler, completes the key, and
+//! answers Lambda with exactly the messages to retry.
 //!
 //! ```no_run
 //! use serde::Deserialize;
@@ -31,14 +31,14 @@
 //!
 //! # Guarantees
 //!
-//! - *Effectively once* for effects that commit in one transaction with the record of their key: the DynamoDB writes
+//! - *Effectively once* for effects that commit in one transaction with the completion of their key: the DynamoDB writes
 //!   that a handler returns as [`Writes`] or [`BatchWrites`], and the statements of a handler that takes the
 //!   `Transaction` or `BatchTransaction` of the crate `sqs-once-postgres`.
 //! - *At least once, deduplicated* for every other effect. No message is lost. The effect repeats only if the attempt
-//!   [dies](guide::guarantees) between the effect and its record. For that window the handler can take an
+//!   [dies](guide::guarantees) between the effect and its completion. For that window the handler can take an
 //!   [`IdempotencyToken`], which is the same for every attempt, and pass it to the service that it calls.
 //!
-//! Both promises hold for as long as the record of the key is kept: see [`Handler::retention`].
+//! Both promises hold for as long as the completion is kept: see [`Handler::retention`].
 //!
 //! # Modules
 //!
@@ -67,7 +67,7 @@
 //!
 //! - `dynamodb`: [`DynamoDbStore`], the store where no other is set, and [`Writes`]. A function that keeps its claims in
 //!   PostgreSQL turns it off with `default-features = false`, and does not compile the SDK of DynamoDB.
-//! - `sqs`: sends terminal records to the dead-letter queue at once, sets visibility timeouts, and adds the module
+//! - `sqs`: sends terminal messages to the dead-letter queue at once, sets visibility timeouts, and adds the module
 //!   `producer`. Compiles the SDK of SQS.
 //! - `s3`: fetches bodies that are too large for SQS from S3: `body::LargeMessages`. Compiles the SDK of S3.
 //! - `jmespath`: keys by JMESPath expressions.

@@ -1,4 +1,4 @@
-//! Policies: values that choose a consumer's behaviour.
+//! Policies: values that choose what a handler or a consumer does.
 
 pub use crate::batch::{
     EarlierAttempt, Fifo, InProgress, MissingKey, PayloadMismatch, Reconciled, RecordEnd,

@@ -28,7 +28,7 @@ pub use offload::Offload;
 /// |---|---|---|
 /// | the key, such as `s:tenant-7,i:42` | message attribute `business-key` | [`MessageKey::producer`](crate::key::MessageKey::producer) |
 /// | the correlation id, if there is one | message attribute `correlation-id` | [`CorrelationId`] |
-/// | the trace, if there is one | system attribute `AWSTraceHeader` | the record's span |
+/// | the trace, if there is one | system attribute `AWSTraceHeader` | the message's span |
 ///
 /// Both sides create keys from the same types. A key is the same whether the consumer takes it from the attribute or
 /// from the payload. The trace is that of the current span (feature `opentelemetry`), or else that of the current

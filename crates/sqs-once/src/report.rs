@@ -16,11 +16,11 @@ pub(crate) use code::{Code, Reason};
 /// The longest reason in bytes. An error's text can have any length.
 const MAX_REASON: usize = 1024;
 
-/// How a record ended.
+/// How a message ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The handler ran, and its completion is recorded. Acknowledged.
+    /// The handler ran, and its key is completed. Acknowledged.
     Processed,
     /// The event was handled before. Acknowledged.
     Duplicate,
@@ -66,7 +66,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// How a record ended, with what belongs to that end.
+/// How a message ended, with what belongs to that end.
 #[derive(Clone, Debug)]
 pub(crate) enum Report {
     Processed {
@@ -96,17 +96,17 @@ pub(crate) enum Report {
     },
 }
 
-/// A record that failed and returns to its queue.
+/// A message that failed and returns to its queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Returned {
     reason: Reason,
-    /// How long the message should stay hidden, counted from the record's end.
+    /// How long the message should stay hidden, counted from its end.
     pub(crate) wait: Option<Duration>,
     /// The dependency that was unavailable, if that is why it returns.
     lacks: Option<Arc<str>>,
 }
 
-/// Why a record returns to its queue without a call of its handler.
+/// Why a message returns to its queue without a call of its handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Untried {
     NotStarted,
@@ -169,7 +169,7 @@ impl Untried {
         self.code().because(self.as_str())
     }
 
-    /// Whether the process had no room for the record.
+    /// Whether the process had no room for the message.
     pub(crate) const fn has_no_room(self) -> bool {
         matches!(self, Self::Overrun | Self::NoMemory)
     }
@@ -195,7 +195,7 @@ impl Report {
         self
     }
 
-    /// Names the dependency without which the record returns.
+    /// Names the dependency without which the message returns.
     pub(crate) fn lacking(mut self, dependency: &Arc<str>) -> Self {
         if let Self::Failed(returned) | Self::Untried(_, returned) = &mut self {
             let text = format!("unavailable: {dependency}: {}", returned.reason);
@@ -276,12 +276,12 @@ impl Report {
         }
     }
 
-    /// Whether the record was tried and failed. A record that another worker has claimed was not tried.
+    /// Whether the message was tried and failed. A message that another worker has claimed was not tried.
     pub(crate) fn has_failed(&self) -> bool {
         matches!(self, Self::Failed(_) | Self::Terminal { .. })
     }
 
-    /// How long a message that returns to the queue should stay hidden, counted from the record's end.
+    /// How long a message that returns to the queue should stay hidden, counted from its end.
     pub(crate) fn wait(&self) -> Option<Duration> {
         match self {
             Self::InProgress { wait, .. } => *wait,
@@ -293,7 +293,7 @@ impl Report {
         }
     }
 
-    /// The dependency that was unavailable, if that is why the record ended so.
+    /// The dependency that was unavailable, if that is why the message ended so.
     pub(crate) fn lacks(&self) -> Option<&Arc<str>> {
         match self {
             Self::Failed(Returned { lacks, .. })
@@ -326,14 +326,14 @@ pub(crate) fn shortened(mut reason: String) -> String {
     reason
 }
 
-/// A record's report, with what logs and metrics tell about the record.
+/// A message's report, with what logs and metrics tell about it.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) report: Report,
     pub(crate) entered: Option<Instant>,
     pub(crate) duration: Option<Duration>,
     pub(crate) key: Option<ItemId>,
-    /// The name of the record's route in a router, once it is known.
+    /// The name of the message's route in a router, once it is known.
     pub(crate) route: Option<Arc<str>>,
 }
 
@@ -349,7 +349,7 @@ impl Entry {
     }
 }
 
-/// The levels of records' log lines that a setting has changed.
+/// The levels of messages' log lines that a setting has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RecordLevels(Vec<(Outcome, Level)>);
 
@@ -401,11 +401,12 @@ pub(crate) struct Tally {
     pub(crate) store_requests: u64,
     /// Keys for which the store had no answer, counted at each attempt.
     pub(crate) store_errors: u64,
-    /// Records that had no outcome when the deadline came.
+    /// Messages that had no outcome when the deadline came.
     pub(crate) deadline_hits: u64,
     /// Calls of the handler, and blocking code that it started, that still ran when the batch was answered.
     pub(crate) still_running: u64,
-    /// Records that returned without a call, because cancelled handlers' blocking code held every place, or bodies all memory.
+    /// Messages that returned without a call, because cancelled handlers' blocking code held every place, or bodies all
+    /// memory.
     pub(crate) no_room: u64,
     /// Whether the process takes no further event, because code can't keep the lease of its key.
     pub(crate) is_draining: bool,
@@ -413,22 +414,22 @@ pub(crate) struct Tally {
     pub(crate) routes: Vec<RouteTally>,
 }
 
-/// What a batch counts for the records of one route. A consumer without a router has one route.
+/// What a batch counts for the messages of one route. A consumer without a router has one route.
 #[derive(Debug, Default)]
 pub(crate) struct RouteTally {
     /// The name of the route in a router.
     pub(crate) name: Option<Arc<str>>,
-    /// Records whose envelope, body, key or fingerprint could not be read.
+    /// Messages whose envelope, body, key or fingerprint could not be read.
     pub(crate) undecodable: u64,
-    /// Records whose key was completed for another payload.
+    /// Messages whose key was completed for another payload.
     pub(crate) payload_mismatches: u64,
-    /// Terminal records with an attempt of unknown outcome. `None` if the route repeats such attempts.
+    /// Terminal messages with an attempt of unknown outcome. `None` if the route repeats such attempts.
     pub(crate) outcomes_unknown: Option<u64>,
-    /// Records whose handler succeeded after another worker had taken over their key.
+    /// Messages whose handler succeeded after another worker had taken over their key.
     pub(crate) leases_lost: u64,
     /// Whether the route depends on anything.
     pub(crate) has_dependencies: bool,
-    /// Records that were returned without a call, because a dependency was unavailable.
+    /// Messages that were returned without a call, because a dependency was unavailable.
     pub(crate) deferred: u64,
     /// Breakers that this batch opened, and probes of it that failed.
     pub(crate) breakers_opened: u64,

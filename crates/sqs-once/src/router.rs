@@ -1,4 +1,4 @@
-//! Chooses the route of a record from its message.
+//! Chooses the route of a message.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -56,7 +56,7 @@ impl RouteBy {
         Self(By::DetailType)
     }
 
-    /// Calls a function. `None` means that the message names no route. A function that panics makes its record terminal.
+    /// Calls a function. `None` means that the message names no route. A function that panics makes its message terminal.
     pub fn function(find: impl Fn(&Message) -> Option<String> + Send + Sync + 'static) -> Self {
         Self(By::Function(Arc::new(find)))
     }
@@ -102,7 +102,7 @@ impl RouteBy {
     }
 }
 
-/// Names what the router reads, for the reason of a record that no route takes.
+/// Names what the router reads, for the reason of a message that no route takes.
 impl fmt::Display for RouteBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
@@ -124,7 +124,7 @@ impl fmt::Debug for RouteBy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unrouted {
-    /// The record is terminal, because no retry adds a route (the default).
+    /// The message is terminal, because no retry adds a route (the default).
     #[default]
     Terminal,
     /// The message returns to the queue, until the queue's redrive policy moves it. A version with the route may be about to
@@ -144,7 +144,7 @@ pub(crate) struct Routing {
     pub(crate) correlate: Option<Correlate>,
 }
 
-/// Why a record has no route.
+/// Why a message has no route.
 pub(crate) enum NoRoute {
     /// The message is valid but contains no event.
     Ignored(String),

@@ -47,12 +47,12 @@ impl Handles {
     }
 }
 
-/// An SQS consumer: gives every record a business key, claims it, runs the handler, records
-/// completion, and answers Lambda with exactly the records to retry.
+/// An SQS consumer. It gives every message a business key, claims the key, runs the handler, completes the key, and
+/// answers Lambda with exactly the messages to retry.
 ///
-/// It runs a [`Handler`](super::Handler), a [`BatchHandler`](crate::BatchHandler) or a [`router`](crate::router), and has the settings of the
-/// batch. [`run`](crate::run) drives it. So does `lambda_runtime::run_concurrent`, because a consumer is a
-/// `tower::Service` for Lambda's SQS events, and `Clone`.
+/// It runs a [`Handler`](super::Handler), a [`BatchHandler`](crate::BatchHandler) or a [`router`](crate::router), and
+/// has the settings of the batch. [`run`](crate::run) drives it. So does `lambda_runtime::run_concurrent`, because a
+/// consumer is a `tower::Service` for Lambda's SQS events, and `Clone`.
 ///
 /// Settings override the environment. The last call of a method counts, but two calls of one that takes a function
 /// fail at [`init`](Self::init). Settings that the code leaves out come from the environment, which is read once, with
@@ -101,7 +101,7 @@ impl Consumer {
 
     /// Reads the environment, if it was not read before, and sends a request to the store.
     ///
-    /// The request reads an id that no record has. It loads credentials and opens the connection, so that the first
+    /// The request reads an id that no item has. It loads credentials and opens the connection, so that the first
     /// batch does not have to. It takes 3 s at most. A failed request is logged and is not an error: a function should
     /// start even if its table is briefly unreachable. [`run`](crate::run) calls this before it requests the first
     /// event.
@@ -127,7 +127,7 @@ impl Consumer {
     ) -> Result<Vec<Entry>, ConfigError> {
         let engine = self.engine().await?;
         if !self.handles.opens_envelopes() && self.settings.telemetry.correlate.is_none() {
-            // Sets the correlation id now, so that the log lines of records that never start have it too.
+            // Sets the correlation id now, so that the log lines of messages that never start have it too.
             messages.iter().for_each(|message| message.correlate(None));
         }
         let ends_at = Timestamp::from_millis(invocation.deadline);

@@ -224,8 +224,9 @@ where
     /// warning, because their payloads can't be compared.
     ///
     /// A closure that takes another part than before makes these copies payload mismatches, because the library can't
-    /// detect its change. Drain the queue first, or set [`PayloadMismatch::Acknowledge`](crate::policy::PayloadMismatch::Acknowledge)
-    /// until no old copies can arrive. The library does detect another expression in the attribute's `fingerprint = …`.
+    /// detect its change. Drain the queue first, or set
+    /// [`PayloadMismatch::Acknowledge`](crate::policy::PayloadMismatch::Acknowledge) until no old copies can arrive. The
+    /// library does detect another expression in the attribute's `fingerprint = …`.
     ///
     /// ```
     /// # #[derive(serde::Deserialize)]

@@ -37,8 +37,8 @@ impl<Kind: Named> Handler<Kind> {
     /// The ids of another library are a [`KeyCodec`](crate::key::KeyCodec). With one of Powertools for AWS Lambda, this
     /// function shares its keys with one that uses Powertools on the same table: neither handles an event that the other
     /// has handled. The namespace then affects only the [`IdempotencyToken`](crate::IdempotencyToken). No fingerprint is
-    /// compared or stored: a message with another payload is a duplicate. A key for which the codec has no id makes its
-    /// record terminal.
+    /// compared or stored: a message with another payload is a duplicate. A message whose key has no id in the codec is
+    /// terminal.
     ///
     /// ```
     /// # #[cfg(feature = "powertools")] {
@@ -72,8 +72,8 @@ impl<Kind> Handler<Kind> {
     /// Sets how long a completed key is recognised as a duplicate. Default: `SQS_ONCE_RETENTION`, else 28 days.
     ///
     /// A message can live for 28 days in a queue and its dead-letter queue together (14 days in each), and for another
-    /// 14 after a redrive. Set a longer time if messages stay that long and are redriven at the very end. A time of less than one second fails at
-    /// [`init`](crate::Consumer::init).
+    /// 14 after a redrive. Set a longer time if messages stay that long and are redriven at the very end. A time of less
+    /// than one second fails at [`init`](crate::Consumer::init).
     pub fn retention(self, retention: Duration) -> Self {
         self.set(|settings| settings.keys.retention = Some(retention))
     }
@@ -82,8 +82,8 @@ impl<Kind> Handler<Kind> {
 /// What errors mean.
 impl<Kind> Handler<Kind> {
     /// Declares an error type that [chooses](trait@ErrorDisposition) what happens to the message. Several calls add up. The
-    /// attributes declare the type that their function returns. Default: none, and errors are retried unless the code chooses
-    /// otherwise.
+    /// attributes declare the type that their function returns. Default: none, and errors are retried unless the code
+    /// chooses otherwise.
     ///
     /// An undeclared type is not asked. If another handler of the process declares it, the reason in the log says so, and a
     /// [`Bench`](crate::testing::Bench) fails its test.
@@ -125,16 +125,15 @@ impl<Kind: OfMessages> Handler<Kind> {
     /// Sets how long one handler, or the single call of a [`BatchHandler`](crate::BatchHandler), may run.
     /// Default: until the invocation's deadline is near. Zero fails at [`init`](crate::Consumer::init).
     ///
-    /// A handler that takes longer is cancelled, and its record fails. As at the deadline, its claim lapses instead of
+    /// A handler that takes longer is cancelled, and its message fails. As at the deadline, its claim lapses instead of
     /// being released, because its effect may be in flight. [`Writes`](crate::Writes) that it would have returned are
-    /// not committed, and its transaction is rolled back. No claim remains then, unless the consumer claimed the key
-    /// before the writes. If the consumer depends on one [`Dependency`](crate::policy::Dependency), the handler counts as a
-    /// failure of it.
+    /// not committed, and its transaction is rolled back. No claim remains then, unless the key was claimed before the
+    /// writes. If the handler depends on one [`Dependency`](crate::policy::Dependency), this counts as a failure of it.
     pub fn attempt_timeout(self, timeout: Duration) -> Self {
         self.set(|settings| settings.attempt_timeout = Some(timeout))
     }
 
-    /// Sets what happens to a record whose key another worker has claimed. Default:
+    /// Sets what happens to a message whose key another worker has claimed. Default:
     /// [`InProgress::ReturnToQueue`].
     pub fn in_progress(self, policy: InProgress) -> Self {
         self.set(|settings| settings.in_progress = Some(policy))
@@ -146,7 +145,7 @@ impl<Kind: OfMessages> Handler<Kind> {
         self.set(|settings| settings.mismatch = Some(mismatch))
     }
 
-    /// Sets what happens to a record without a business key. Default: [`MissingKey::Terminal`].
+    /// Sets what happens to a message without a business key. Default: [`MissingKey::Terminal`].
     pub fn missing_key(self, missing_key: MissingKey) -> Self {
         self.set(|settings| settings.missing_key = Some(missing_key))
     }
@@ -155,9 +154,9 @@ impl<Kind: OfMessages> Handler<Kind> {
     ///
     /// A handler's error can report the service as [`unavailable`](crate::ResultExt::unavailable), and
     /// [`Dependency::unavailable_if`] recognises errors by their type. After three such errors in a row the consumer opens
-    /// a breaker: it returns records to the queue without claiming their keys or calling the handler. Every 30 s one
-    /// record is tried, by one of all environments that share the table. After a success the consumer calls the handler
-    /// again, with one record at first and one more for each success.
+    /// a breaker: it returns messages to the queue without claiming their keys or calling the handler. Every 30 s one
+    /// message is tried, by one of all environments that share the table. After a success the consumer calls the handler
+    /// again, with one message at first and one more for each success.
     ///
     /// Messages that return stay hidden for so long that their remaining deliveries outlast an outage of 24 h, as far as
     /// SQS allows. The consumer asks the queue for its retention and its `maxReceiveCount` for that, which needs
@@ -181,16 +180,16 @@ impl<Kind: OfMessages> Handler<Kind> {
         self.set(|settings| settings.errors.dependencies.push(dependency))
     }
 
-    /// Calls `hook` for a record whose effect is done, before its message leaves the queue: after a success, once that is on
-    /// record, and for every duplicate. The hook gets the value of the [completion](crate::Completion), and
+    /// Calls `hook` for a message whose effect is done, before it leaves the queue: after a success, once its key is
+    /// completed, and for every duplicate. The hook gets the value of the [completion](crate::Completion), and
     /// [`outcome`](RecordEnd::outcome) tells which of the two it is. Default: none.
     ///
     /// Use it for what must follow the effect, such as a reply. If the process dies before the hook has run, the next
-    /// delivery is a duplicate, and runs it. So it may run more than once for an event. It is also called if no value was
-    /// recorded, and for duplicates inside a batch. It is not called for a message whose payload differs from the one that
-    /// its key was completed for.
+    /// delivery is a duplicate, and runs it. So it may run more than once for an event. It is also called if the completion
+    /// has no value, and for duplicates inside a batch. It is not called for a message whose payload differs from the one
+    /// that its key was completed for.
     ///
-    /// A hook that fails or panics fails its record, as a handler's error would. So does a hook that still runs half a
+    /// A hook that fails or panics fails its message, as a handler's error would. So does a hook that still runs half a
     /// deadline margin after the handlers were cancelled. The effect never repeats: the next delivery is a duplicate.
     ///
     /// ```
@@ -217,12 +216,13 @@ impl<Kind: OfMessages> Handler<Kind> {
         self.set_hook("on_done", |hooks| &mut hooks.done, hook)
     }
 
-    /// Calls `hook` for a record that has ended as [`Failed`](crate::telemetry::Outcome::Failed) or
+    /// Calls `hook` for a message that has ended as [`Failed`](crate::telemetry::Outcome::Failed) or
     /// [`Terminal`](crate::telemetry::Outcome::Terminal). Default: none.
     ///
-    /// It is not called for records that return to the queue untried, although they count as failed: their key is in progress, an earlier
-    /// record of their group failed, or the deadline came before they started. A hook that fails only adds a line to the
-    /// log. The consumer cancels it after half the deadline margin. A process that is killed calls no hook.
+    /// It is not called for messages that return to the queue untried, although they count as failed: their key is in
+    /// progress, an earlier message of their group failed, or the deadline came before they started. A hook that fails only
+    /// adds a line to the log. The consumer cancels it after half the deadline margin. A process that is killed calls no
+    /// hook.
     pub fn on_failure<F, Fut>(self, hook: F) -> Self
     where
         F: Fn(RecordEnd) -> Fut + Send + Sync + 'static,
@@ -254,14 +254,15 @@ impl<Kind: OfMessages> Handler<Kind> {
 
 /// Settings of handlers that are called for each message.
 impl<Kind> Handler<Kind> {
-    /// Adds a layer: a function around the handler of each record, inside the claim if the handler has one. Several calls add up; the first one is
-    /// outermost. The layers of a [`router`](crate::router) are around those of its routes. Default: none.
+    /// Adds a layer: a function around the handler of each message, inside the claim if the handler has one. Several calls
+    /// add up; the first one is outermost. The layers of a [`router`](crate::router) are around those of its routes.
+    /// Default: none.
     ///
     /// A layer sees the message, the key, the attempt and the route, and runs the rest with [`Next::run`]. It may end the
-    /// record instead: an error fails it as a handler's error would, and `Ok(Done::default())` completes it without the
-    /// handler, so that later deliveries are duplicates. If it drops the running handler, the record's claim lapses, because the
-    /// effect may be in flight, and a success fails the record. Its time counts as the handler's time, and it is cancelled at
-    /// the deadline. A duplicate calls no layer, unless the handler runs without a claim: with
+    /// message instead: an error fails it as a handler's error would, and `Ok(Done::default())` completes its key without
+    /// the handler, so that later deliveries are duplicates. If it drops the running handler, the claim lapses, because the
+    /// effect may be in flight, and a success fails the message. Its time counts as the handler's time, and it is cancelled
+    /// at the deadline. A duplicate calls no layer, unless the handler runs without a claim: with
     /// [`RecordAfter`](crate::handler::RecordAfter), and with [`Writes`](crate::Writes) in their default mode.
     ///
     /// ```
@@ -296,17 +297,17 @@ impl<Kind> Handler<Kind> {
 
     /// Sets what happens to an event after an attempt of unknown outcome. Default: [`UnknownOutcome::repeat`].
     ///
-    /// With [`UnknownOutcome::dead_letter`] or [`UnknownOutcome::reconcile`], each key is claimed when its handler may start,
-    /// so that only attempts that started count. Then a request carries the claims of handlers that start together, and each
-    /// handler starts one request later. By default up to 200 records claim ahead. With
+    /// With [`UnknownOutcome::dead_letter`] or [`UnknownOutcome::reconcile`], each key is claimed when its handler may
+    /// start, so that only attempts that started count. Then a request carries the claims of handlers that start together,
+    /// and each handler starts one request later. By default up to 200 messages claim ahead. With
     /// [`after`](UnknownOutcome::after) claims are sent ahead, as by default.
     ///
     /// An attempt counts until its key is completed or forgotten (`cargo sqs-once key`), or the table deletes it after the
     /// [`retention`](Self::retention). With [`also_read`](OwnIds::also_read) the attempts under either id count. An attempt
     /// whose process dies between its claim and its handler counts, too.
     ///
-    /// With any other setting than the default, a consumer fails at [`init`](crate::Consumer::init) if it does not claim
-    /// keys before this handler, or if it has a shorter [`retention`](Self::retention) than
+    /// With any other setting than the default, a consumer fails at [`init`](crate::Consumer::init) if the handler's keys
+    /// are not claimed before it runs, or if its [`retention`](Self::retention) is shorter than
     /// [`after`](UnknownOutcome::after). Versions with different settings that run at the same time each apply their own.
     pub fn unknown_outcome(self, policy: UnknownOutcome) -> Self
     where
@@ -323,22 +324,22 @@ impl<Kind: OfMessages> Handler<Kind> {
     /// `ChangeMessageVisibilityBatch`. Default: off, and SQS delivers them again when the queue's visibility timeout ends.
     /// The function's role needs `sqs:ChangeMessageVisibility` on its queue.
     ///
-    /// | record | hidden |
+    /// | message | hidden |
     /// |---|---|
     /// | failed | for the backoff |
     /// | failed with [`retry_after`](crate::ResultExt::retry_after) | for that time ¹ |
     /// | cancelled at the deadline | for the backoff, and until its own lease has lapsed |
     /// | in progress elsewhere | until the other worker's lease has lapsed ¹ |
-    /// | returned because an earlier record of its FIFO group did not succeed | as long as that record, so that the group comes back together |
+    /// | returned because an earlier message of its FIFO group did not succeed | as long as that message, so that the group comes back together |
     /// | not started before the deadline | until the queue's visibility timeout ends |
     /// | terminal, but not moved to a dead-letter queue | until the queue's visibility timeout ends |
     ///
     /// ¹ Also without a backoff, on Lambda or if the consumer has a [`Queue`](crate::policy::Queue).
     ///
-    /// FIFO order holds: SQS delivers no message of a group while one of its messages is hidden. Times count from the
-    /// end of the record, are rounded up to whole seconds, and stay within the 12 hours after receipt that SQS allows.
-    /// The consumer sends the requests when the batch has ended, up to 10 records in each. If a request fails or is
-    /// late, the log has one line, and its records return when the queue's visibility timeout ends. So do messages
+    /// FIFO order holds: SQS delivers no message of a group while one of its messages is hidden. Times count from when the
+    /// message has ended, are rounded up to whole seconds, and stay within the 12 hours after receipt that SQS allows.
+    /// The consumer sends the requests when the batch has ended, up to 10 messages in each. If a request fails or is
+    /// late, the log has one line, and its messages return when the queue's visibility timeout ends. So do messages
     /// without a receipt handle or a queue ARN, which occur only in hand-made events.
     pub fn backoff(self, backoff: Backoff) -> Self {
         self.set(|settings| settings.backoff = Some(backoff))

@@ -26,18 +26,18 @@ impl Consumer {
     /// [`init`](Consumer::init).
     ///
     /// In a FIFO queue, each message group has one handler at a time. The consumer claims keys ahead of their handlers:
-    /// 200 records, or this number if it is larger. It releases claims whose handlers have not started before the
+    /// 200 messages, or this number if it is larger. It releases claims whose handlers have not started before the
     /// deadline. For a handler that takes a transaction, the consumer claims nothing ahead. Up to this number of
     /// transactions are open at once, each on its own connection, including transactions that wait for another one. A
     /// [`BatchHandler`](crate::BatchHandler) is called once, regardless of this setting.
     ///
     /// A handler that is cancelled while its [`spawn_blocking`](crate::spawn_blocking) code runs counts until the code has
-    /// ended. While such code holds every place, further records return to the queue untried.
+    /// ended. While such code holds every place, further messages return to the queue untried.
     pub fn concurrency(self, concurrency: usize) -> Self {
         self.set(|settings| settings.concurrency = Some(concurrency))
     }
 
-    /// Sets what else of a FIFO queue's batch returns to the queue when a record does not succeed. Default:
+    /// Sets what else of a FIFO queue's batch returns to the queue when a message does not succeed. Default:
     /// [`Fifo::new`].
     pub fn fifo(self, fifo: Fifo) -> Self {
         self.set(|settings| settings.fifo = fifo)

@@ -40,8 +40,8 @@ impl std::fmt::Debug for Router {
 /// Starts building a router, for a queue with several kinds of messages. Each kind has a route to a handler with its own
 /// payload, key, namespace, policies and hooks.
 ///
-/// One engine runs the records of all routes. A FIFO message group stays in order across routes, the routes share the
-/// concurrency, and claims of different routes travel in the same requests. Two records of a batch are duplicates of each
+/// One engine runs the messages of all routes. A FIFO message group stays in order across routes, the routes share the
+/// concurrency, and claims of different routes travel in the same requests. Two messages of a batch are duplicates of each
 /// other only within a namespace.
 ///
 /// - What a handler does not set, it takes from the router's [`defaults`](Router::defaults).

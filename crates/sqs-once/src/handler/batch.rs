@@ -1,4 +1,4 @@
-//! The records of a batch handler's call, and the outcome that it returns.
+//! The messages of a batch handler's call, and what the handler returns for them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::store::Writes;
 
 use super::{Attempt, Done, FromRecord, HandlerError, IdempotencyToken, IntoOutcome, RecordParts};
 
-/// The records that a [`BatchHandlerFn`](crate::handler::BatchHandlerFn) receives in one call: the claimed records of the
-/// Lambda batch, in the batch's order. Never empty.
+/// The messages that a [`BatchHandlerFn`](crate::handler::BatchHandlerFn) receives in one call: those of the Lambda batch
+/// whose keys are claimed, as [`BatchRecord`]s in the batch's order. Never empty.
 ///
 /// ```
 /// use sqs_once::{Batch, BatchOutcome, HandlerError};
@@ -75,17 +75,17 @@ impl<T> Batch<T> {
         self.records.iter().map(BatchRecord::payload)
     }
 
-    /// Creates an outcome to fill in: every record counts as failed until it is reported as succeeded.
+    /// Creates a [`BatchOutcome`] to fill in: every record counts as failed until it is reported as succeeded.
     pub fn outcome(&self) -> BatchOutcome {
         self.outcome_of(|| None)
     }
 
-    /// Returns the outcome of a batch in which every record succeeded.
+    /// Returns the [`BatchOutcome`] of a batch in which every record succeeded.
     pub fn all_succeeded(&self) -> BatchOutcome {
         self.outcome_of(|| Some(Ok(Done::default())))
     }
 
-    /// Creates writes to fill in: every record counts as failed until it is reported as succeeded with its writes.
+    /// Creates [`BatchWrites`] to fill in: every record counts as failed until it is reported as succeeded with its writes.
     #[cfg(feature = "dynamodb")]
     pub fn writes(&self) -> BatchWrites {
         BatchWrites(self.outcome())
@@ -130,7 +130,7 @@ impl<T> fmt::Debug for Batch<T> {
     }
 }
 
-/// One record of a [`Batch`].
+/// One record of a [`Batch`]: a message with its payload and its key.
 pub struct BatchRecord<T> {
     identity: Identity,
     index: usize,
@@ -164,12 +164,12 @@ impl<T> BatchRecord<T> {
         self.parts.item_id()
     }
 
-    /// The token that is the same for every attempt at this record's event.
+    /// The token that is the same for every attempt at this message's event.
     pub fn token(&self) -> IdempotencyToken {
         IdempotencyToken::of(&self.parts.namespace, &self.parts.key)
     }
 
-    /// The delivery count, and the fencing token of this record's claim.
+    /// The delivery count, and the fencing token of this message's claim.
     pub fn attempt(&self) -> Attempt {
         Attempt::of(&self.parts)
     }
@@ -194,11 +194,11 @@ impl<T> fmt::Debug for BatchRecord<T> {
     }
 }
 
-/// The outcome of each record of a [`Batch`]. [`Batch::outcome`] and [`Batch::all_succeeded`] create it.
+/// The result of each record of a [`Batch`]. [`Batch::outcome`] and [`Batch::all_succeeded`] create it.
 ///
 /// Unreported records fail. If a record is reported more than once, its first failure counts, even after a success.
-/// Reports about records of another batch are ignored. A handler that returns the outcome of another batch fails all of
-/// its records.
+/// Reports about records of another batch are ignored. A handler that returns the `BatchOutcome` of another batch fails all
+/// of its records.
 #[derive(Debug)]
 #[must_use = "a batch handler returns its outcome"]
 pub struct BatchOutcome {
@@ -207,17 +207,17 @@ pub struct BatchOutcome {
 }
 
 impl BatchOutcome {
-    /// Reports that the record's effect is done.
+    /// Reports that the message's effect is done.
     pub fn succeeded<T>(&mut self, record: &BatchRecord<T>) {
         self.ended(record, ());
     }
 
-    /// Reports a failure: the record returns to the queue, or goes to the dead-letter queue if the error is terminal.
+    /// Reports a failure: the message returns to the queue, or goes to the dead-letter queue if the error is terminal.
     pub fn failed<T>(&mut self, record: &BatchRecord<T>, error: impl Into<HandlerError>) {
         self.ended(record, Err::<(), _>(error));
     }
 
-    /// Reports a result as a handler of a single record would return it: `()`, a [`Completion`](crate::Completion),
+    /// Reports a result as a handler of a single message would return it: `()`, a [`Completion`](crate::Completion),
     /// or a `Result` of these.
     pub fn ended<T>(&mut self, record: &BatchRecord<T>, result: impl IntoOutcome) {
         if !Arc::ptr_eq(&self.identity, &record.identity) {
@@ -247,9 +247,9 @@ impl BatchOutcome {
 
 /// The [`Writes`] of each record of a [`Batch`]. [`Batch::writes`] creates it.
 ///
-/// The writes of a record commit together with the record of its key, or nothing of both is written. The consumer sends
-/// as many records in one `TransactWriteItems` as fit in its 100 items and 4 MB. A record takes one item for its key, and one
-/// for each of its writes.
+/// The writes of a message commit with the completion of its key, or neither is written. The consumer sends as many
+/// messages in one `TransactWriteItems` as fit in its 100 items and 4 MB. A message takes one item for its key, and one for
+/// each of its writes.
 ///
 /// ```
 /// use serde::Deserialize;
@@ -283,18 +283,18 @@ impl BatchOutcome {
 ///
 /// # Promise
 ///
-/// *Effectively once* for each record: see [`Writes`]. Records are independent of each other. If a condition, a size or a
-/// duplicate refuses one record, DynamoDB cancels the transaction. That record is decided alone, and the others are sent
-/// again without it. Two records that write the same item go to different transactions. In a standard queue the later one
+/// *Effectively once* for each message: see [`Writes`]. Messages are independent of each other. If a condition, a size or a
+/// duplicate refuses one message, DynamoDB cancels the transaction. That message is decided alone, and the others are sent
+/// again without it. Two messages that write the same item go to different transactions. In a standard queue the later one
 /// may commit first.
 ///
-/// The writes of a FIFO message group commit one after the other, beside those of other groups. The first record that fails
-/// or is refused returns the rest of its group to the queue, uncommitted.
+/// The writes of a FIFO message group commit one after the other, beside those of other groups. The first message that
+/// fails or is refused returns the rest of its group to the queue, uncommitted.
 ///
 /// # What it costs
 ///
-/// The same write units as one transaction for each record, and far fewer requests. A cancelled transaction costs the
-/// units of all its records once more. If many deliveries are duplicates, set
+/// The same write units as one transaction for each message, and far fewer requests. A cancelled transaction costs the
+/// units of all its messages once more. If many deliveries are duplicates, set
 /// [`ClaimFirst`](crate::handler::ClaimFirst): duplicates then end before the call.
 ///
 /// Unreported records fail, as in a [`BatchOutcome`].
@@ -305,17 +305,17 @@ pub struct BatchWrites(pub(super) BatchOutcome);
 
 #[cfg(feature = "dynamodb")]
 impl BatchWrites {
-    /// Reports that these writes are the record's whole effect.
+    /// Reports that these writes are the message's whole effect.
     pub fn succeeded<T>(&mut self, record: &BatchRecord<T>, writes: Writes) {
         self.0.ended(record, writes);
     }
 
-    /// Reports a failure: the record returns to the queue, or goes to the dead-letter queue if the error is terminal.
+    /// Reports a failure: the message returns to the queue, or goes to the dead-letter queue if the error is terminal.
     pub fn failed<T>(&mut self, record: &BatchRecord<T>, error: impl Into<HandlerError>) {
         self.0.failed(record, error);
     }
 
-    /// Reports the writes of a record, or its failure.
+    /// Reports the writes of a message, or its failure.
     pub fn ended<T, E: Into<HandlerError>>(
         &mut self,
         record: &BatchRecord<T>,

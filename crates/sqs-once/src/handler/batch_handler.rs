@@ -1,4 +1,4 @@
-//! The batch handler: an async function that receives all records at once, its extractors, and its return types.
+//! The batch handler: an async function that receives all messages at once, its extractors, and its return types.
 
 use std::any::{Any, type_name};
 use std::sync::Arc;
@@ -12,41 +12,41 @@ use crate::idempotency::Mode;
 use super::batch::BatchWrites;
 use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
 
-/// An async function that handles all records of a batch in one call, for effects that are cheaper
-/// together, such as a bulk insert.
+/// An async function that handles all messages of a batch in one call, for effects that are cheaper together, such as a
+/// bulk insert.
 ///
 /// Its first argument is the [`Batch`]; up to eight extractors ([`FromBatch`]) may follow. It returns a
 /// [`BatchOutcome`] or [`BatchWrites`](crate::BatchWrites), or a `Result` of one, which reports each record:
 ///
 /// | it returns | then |
 /// |---|---|
-/// | a [`BatchOutcome`] | each record ends as reported; an unreported record fails |
-/// | [`BatchWrites`](crate::BatchWrites) | likewise, and the writes of each record commit with the record of its key |
-/// | an error | every record fails with it: retryable, or terminal |
-/// | nothing, since it panics | every record has failed |
-/// | nothing in time | every record has failed, and its claim is left to lapse |
+/// | a [`BatchOutcome`] | each message ends as its record is reported; an unreported record fails |
+/// | [`BatchWrites`](crate::BatchWrites) | likewise, and the writes of each message commit with the completion of its key |
+/// | an error | every message fails with it: retryable, or terminal |
+/// | nothing, since it panics | every message has failed |
+/// | nothing in time | every message has failed, and its claim is left to lapse |
 ///
-/// Each record has its own business key, claim and completion, so a redelivered message is a duplicate in any batch.
-/// The call starts when the claims of all records are decided. It does not start if no record is left to run.
-/// Duplicates, records that are in progress elsewhere, and records with an unusable body or key end before the call.
-/// Half of the time until the deadline margin is reserved for the call. Records that are not claimed by then, or wait
+/// Each message has its own business key, claim and completion, so a redelivered message is a duplicate in any batch.
+/// The call starts when the claims of all messages are decided. It does not start if no message is left to run.
+/// Duplicates, messages that are in progress elsewhere, and messages with an unusable body or key end before the call.
+/// Half of the time until the deadline margin is reserved for the call. Messages that are not claimed by then, or wait
 /// for another worker, return to the queue.
 ///
 /// [`attempt_timeout`](crate::Handler::attempt_timeout) limits the call; [`concurrency`](crate::Consumer::concurrency)
-/// has no effect on it. All payloads of an event, which has 6 MB at most, are in memory at once. Completions are
-/// recorded after the call, 25 records per request. A call that ends shortly before the deadline needs a
-/// [deadline margin](crate::policy::Margins::deadline) that leaves time for them.
+/// has no effect on it. All payloads of an event, which has 6 MB at most, are in memory at once. Keys are completed after
+/// the call, 25 in a request. A call that ends shortly before the deadline needs a
+/// [deadline margin](crate::policy::Margins::deadline) that leaves time for this.
 ///
-/// **Order.** The records of a FIFO queue's message group arrive in order. The call leaves out records after a record
-/// of their group that has already failed, is in progress elsewhere, or is not decided in half of the batch's time. The
+/// **Order.** The messages of a FIFO queue's message group arrive in order. The call leaves out messages after one of
+/// their group that has already failed, is in progress elsewhere, or is not decided in half of the batch's time. The
 /// handler is responsible for the order inside the call: stop at the first failure of a group, and leave the rest
-/// unreported. A record that succeeded after an earlier record failed is still recorded and acknowledged, with a
-/// warning in its log line, because a retry would not undo its effect. [`BatchWrites`](crate::BatchWrites) of such a record
-/// do not commit.
+/// unreported. If a message succeeded after an earlier one failed, its key is still completed and the message
+/// acknowledged, with a warning in its log line, because a retry would not undo its effect.
+/// [`BatchWrites`](crate::BatchWrites) of such a message do not commit.
 ///
 /// **Its promise** is *at least once, deduplicated*. A handler that returns [`BatchWrites`](crate::BatchWrites), or does
 /// its work in the transaction of a store such as `sqs_once_postgres::BatchTransaction`, is *effectively once* for each
-/// record.
+/// message.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a batch handler for the payload `{T}` with the state `{S}`",
     label = "not a batch handler",
@@ -55,7 +55,7 @@ use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
     note = "`#[sqs_once::batch_handler]` on the function tells what is wrong"
 )]
 pub trait BatchHandlerFn<T, S, X>: Clone + Send + Sync + 'static {
-    /// When the handler's effects are recorded. Default: after them, and their keys are claimed first.
+    /// When the keys of its messages are completed. Default: after the effects, and they are claimed first.
     #[doc(hidden)]
     const MODE: Mode = Mode::ClaimFirst;
 
@@ -124,7 +124,7 @@ impl<S> BatchParts<S> {
         &self.invocation
     }
 
-    /// Returns the consumer's state.
+    /// Returns the handler's state.
     pub fn state(&self) -> &S {
         &self.state
     }
@@ -155,7 +155,7 @@ impl<S> BatchParts<S> {
     note = "for a type of your own, implement `sqs_once::extract::FromBatch`"
 )]
 pub trait FromBatch<S>: Sized {
-    /// Whether the handler works inside one transaction of the store for all records: see
+    /// Whether the handler works inside one transaction of the store for all messages: see
     /// [`Transactions`](crate::store::Transactions). Default: no.
     const TRANSACTION: bool = false;
 
@@ -163,7 +163,7 @@ pub trait FromBatch<S>: Sized {
     /// is cancelled at the deadline.
     ///
     /// # Errors
-    /// Every record of the batch fails as if the handler had returned the error.
+    /// Every message of the batch fails as if the handler had returned the error.
     fn from_batch(parts: &BatchParts<S>)
     -> impl Future<Output = Result<Self, HandlerError>> + Send;
 }
@@ -200,7 +200,7 @@ pub trait IntoBatchOutcome {
     #[doc(hidden)]
     const WRITES: bool = false;
 
-    /// Returns the outcome of each record, or the error for all records.
+    /// Returns the result of each message, or the error for all of them.
     ///
     /// # Errors
     /// The handler's own error.

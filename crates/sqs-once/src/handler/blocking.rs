@@ -18,8 +18,8 @@ task_local! {
 ///
 /// Unlike Tokio's function, this one lets the consumer track the code:
 ///
-/// - The record's handler ends when its future has ended *and* this code has. Until then its key is not released.
-/// - At the deadline the record fails and the batch is answered, although the code goes on. The consumer then asks
+/// - The message's handler ends when its future has ended *and* this code has. Until then its key is not released.
+/// - At the deadline the message fails and the batch is answered, although the code goes on. The consumer then asks
 ///   Lambda for no further event until the code has ended. Lambda may end the execution environment at the function's
 ///   timeout. If it does not, the consumer renews the lease of the key, for 15 minutes at most. If the lease can't be kept,
 ///   [`run`](crate::run) ends the process. So no other worker runs the key beside this code.

@@ -10,11 +10,11 @@ use super::prepared::CallFuture;
 /// Decodes a message's text to its payload, and may wait for something: a tenant's settings, a schema, an object in S3. A
 /// decoder that does not wait implements [`Decode`](crate::body::Decode), which is faster.
 ///
-/// It runs before the record's key is claimed, because the key may come from the payload. So it runs for duplicates too,
+/// It runs before the message's key is claimed, because the key may come from the payload. So it runs for duplicates too,
 /// and has no effect that must happen once. Its time is limited by the deadline and by
-/// [`attempt_timeout`](crate::Handler::attempt_timeout); the handler has the whole `attempt_timeout` again. At most as many records
-/// as the [`concurrency`](crate::Consumer::concurrency) are decoded or wait for a handler at the same time. Those that
-/// wait for another worker are not counted. A batch handler takes all payloads of its batch.
+/// [`attempt_timeout`](crate::Handler::attempt_timeout); the handler has the whole `attempt_timeout` again. At most as many
+/// messages as the [`concurrency`](crate::Consumer::concurrency) are decoded or wait for a handler at the same time. Those
+/// that wait for another worker are not counted. A batch handler takes all payloads of its batch.
 ///
 /// ```
 /// use sqs_once::HandlerError;
@@ -44,12 +44,12 @@ use super::prepared::CallFuture;
 ///     .call(async |order: OrderPlaced| {});
 /// ```
 pub trait AsyncDecode<T>: Send + Sync + 'static {
-    /// Decodes the payload in `body`. Implement it as an `async fn`. If the consumer opens envelopes, `body` is the text
-    /// inside them.
+    /// Decodes the payload in `body`. Implement it as an `async fn`. If the handler has an envelope, `body` is the text
+    /// inside it.
     ///
     /// # Errors
-    /// The record fails as if its handler had returned the error: it is retried, delayed or terminal. Other records
-    /// continue. A decoder that panics makes its record terminal.
+    /// The message fails as if its handler had returned the error: it is retried, delayed or terminal. Other messages
+    /// continue. A decoder that panics makes its message terminal.
     fn decode(
         &self,
         body: &str,

@@ -53,8 +53,8 @@ impl HandlerError {
         }
     }
 
-    /// Creates a retryable error: the message returns to the queue, whatever the error's type says. SQS delivers it again when
-    /// its visibility timeout ends, which the consumer's backoff may set.
+    /// Creates a retryable error: the message returns to the queue, whatever the error's type says. SQS delivers it again
+    /// when its visibility timeout ends, which the handler's backoff may set.
     pub fn retry(error: impl Into<BoxError>) -> Self {
         Self::new(Disposition::Retry, error)
     }
@@ -91,9 +91,9 @@ impl HandlerError {
         self.choosing(Disposition::Unavailable(dependency.into()))
     }
 
-    /// Reports that a dependency works: the error is its own answer, such as a declined card. For its breaker this counts as a
-    /// success, and closes it if it probes. The error itself stays as it is, unless it reported an outage. The name is as
-    /// for [`into_unavailable`](Self::into_unavailable).
+    /// Reports that a dependency works: the error is its own answer, such as a declined card. For its breaker this counts
+    /// as a success, and closes it if it probes. The error itself stays as it is, unless it reported an outage. The name is
+    /// as for [`into_unavailable`](Self::into_unavailable).
     #[must_use]
     pub fn into_answered(mut self, dependency: &str) -> Self {
         if let Some(Disposition::Unavailable(_)) = self.chosen {
@@ -141,8 +141,8 @@ impl HandlerError {
 
     /// Returns what happens to the message.
     ///
-    /// For an error from [`Next::run`](crate::handler::Next::run), the answer includes what the error's type and the handler's
-    /// dependencies chose. An error that `?` has just converted means *retry* until it leaves the function.
+    /// For an error from [`Next::run`](crate::handler::Next::run), the answer includes what the error's type and the
+    /// handler's dependencies chose. An error that `?` has just converted means *retry* until it leaves the function.
     pub fn disposition(&self) -> Disposition {
         self.chosen.clone().unwrap_or_default()
     }
@@ -216,9 +216,9 @@ impl fmt::Debug for HandlerError {
     }
 }
 
-/// Chooses what happens to the message of a failed record, before the error passes through `?`.
+/// Chooses what happens to a failed message, before the error passes through `?`.
 pub trait ResultExt<T> {
-    /// No retry can help: the record is terminal.
+    /// No retry can help: the message is terminal.
     ///
     /// # Errors
     /// The same error, as terminal.

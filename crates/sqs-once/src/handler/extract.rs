@@ -15,7 +15,7 @@ use crate::store::Fence;
 
 use super::HandlerError;
 
-/// The data of a record that an extractor can use.
+/// The data of a message that an extractor can use.
 #[derive(Clone, Debug)]
 pub struct RecordParts<S = ()> {
     pub(crate) message: Arc<Message>,
@@ -41,12 +41,12 @@ impl<S> RecordParts<S> {
         &self.invocation
     }
 
-    /// Returns the consumer's state.
+    /// Returns the handler's state.
     pub fn state(&self) -> &S {
         &self.state
     }
 
-    /// The record's business key.
+    /// The message's business key.
     pub fn key(&self) -> &BusinessKey {
         &self.key
     }
@@ -56,22 +56,22 @@ impl<S> RecordParts<S> {
         &self.item
     }
 
-    /// The token that is the same for every attempt at this record's event.
+    /// The token that is the same for every attempt at this message's event.
     pub fn token(&self) -> IdempotencyToken {
         IdempotencyToken::of(&self.namespace, &self.key)
     }
 
-    /// The delivery count, and the fencing token of this record's claim.
+    /// The delivery count, and the fencing token of this message's claim.
     pub fn attempt(&self) -> Attempt {
         Attempt::of(self)
     }
 
-    /// The name of the record's route in a [`router`](crate::router); `None` without a router.
+    /// The name of the message's route in a [`router`](crate::router); `None` without a router.
     pub fn route(&self) -> Option<&str> {
         self.route.as_deref()
     }
 
-    /// Returns the transaction that the store has opened for this record, for the store's own extractor. `None` unless
+    /// Returns the transaction that the store has opened for this message, for the store's own extractor. `None` unless
     /// the handler has an argument whose [`FromRecord::TRANSACTION`] is set.
     pub fn transaction(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         self.transaction.clone()
@@ -125,18 +125,18 @@ pub trait FromRecord<S>: Sized {
     #[doc(hidden)]
     const NEEDS: Option<Needed> = None;
 
-    /// Extracts the value from the record. Implement it as an `async fn`. Its time counts as the handler's time, and it
+    /// Extracts the value from the message. Implement it as an `async fn`. Its time counts as the handler's time, and it
     /// is cancelled at the deadline.
     ///
     /// # Errors
-    /// The handler is not called, and the record fails as if the handler had returned the error.
+    /// The handler is not called, and the message fails as if the handler had returned the error.
     fn from_record(
         parts: &RecordParts<S>,
     ) -> impl Future<Output = Result<Self, HandlerError>> + Send;
 }
 
-/// The consumer's state: clients, settings, and other values that are created once per process. It is cloned for every
-/// record, so make it cheap to clone (an `Arc` inside).
+/// The handler's state: clients, settings, and other values that are created once per process. It is cloned for every
+/// message, so make it cheap to clone (an `Arc` inside).
 #[derive(Clone, Copy, Debug)]
 pub struct State<S>(pub S);
 
@@ -149,14 +149,14 @@ impl<S: Clone + Send + Sync> FromRecord<S> for State<S> {
 /// A token that is the same for every attempt at the same event. Pass it on to services that deduplicate by themselves,
 /// for example in an `Idempotency-Key` header. 32 hexadecimal digits.
 ///
-/// The token closes the one window that a claim can't: the attempt dies after the effect and before the effect is
-/// recorded.
+/// The token closes the one window that a claim can't: the attempt dies after the effect and before its key is
+/// completed.
 ///
 /// It is made from the namespace and the key. With another namespace, such as that of a new route, the next attempt has
 /// another token, and the service sees a new request.
 ///
-/// A record that runs without a key ([`MissingKey::ProcessUnprotected`](crate::policy::MissingKey)) has a token that is
-/// the same for every delivery of its message. A message that is sent again has another token.
+/// A message that runs without a key ([`MissingKey::ProcessUnprotected`](crate::policy::MissingKey)) has a token that is
+/// the same for each of its deliveries. A message that is sent again has another token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IdempotencyToken(Arc<str>);
 
@@ -215,8 +215,8 @@ impl Attempt {
     /// Powertools for AWS Lambda has attempted the key, fencing tokens grow as far as the workers' clocks agree.
     ///
     /// Two concurrent attempts may have the same fencing token if the key is not claimed before the handler: in
-    /// [`RecordAfter`](crate::handler::RecordAfter) or for [`Writes`](crate::Writes). `Writes` need no
-    /// token, because the record of the key refuses writes of a worker that was presumed dead.
+    /// [`RecordAfter`](crate::handler::RecordAfter) or for [`Writes`](crate::Writes). `Writes` need no token, because the
+    /// key's item refuses writes of a worker that was presumed dead.
     pub fn fence(&self) -> Fence {
         self.fence
     }
@@ -259,7 +259,7 @@ impl<S: Sync> FromRecord<S> for Remaining {
     }
 }
 
-/// The record's business key.
+/// The message's business key.
 impl<S: Sync> FromRecord<S> for BusinessKey {
     async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
         Ok(parts.key().clone())

@@ -1,4 +1,4 @@
-//! Layers: functions around the handler of one record.
+//! Layers: functions around the handler of one message.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -14,11 +14,11 @@ pub(crate) type Layer = Arc<dyn Fn(RecordParts, Next) -> CallFuture<Done> + Send
 /// Lets the handler's rules choose what an error means, so that the next layer sees it.
 pub(crate) type Decide = Arc<dyn Fn(HandlerError) -> HandlerError + Send + Sync>;
 
-/// The layers of a consumer, outermost first.
+/// The layers of a handler, outermost first.
 #[derive(Clone, Default)]
 pub(crate) struct Layers(Vec<Layer>);
 
-/// The rest of a call: the inner layers and the handler. A layer runs it, or ends the record without it: see
+/// The rest of a call: the inner layers and the handler. A layer runs it, or ends the message without it: see
 /// [`Handler::layer`](crate::Handler::layer).
 #[must_use = "a layer runs the handler, unless it ends the record itself"]
 pub struct Next {
@@ -84,13 +84,14 @@ const RUNNING: u8 = 1;
 const FAILED: u8 = 2;
 /// It has returned writes.
 const WROTE: u8 = 3;
-/// Its record has ended without it.
+/// Its message has ended without it.
 const CLOSED: u8 = 4;
 /// It has succeeded without writes, panicked, or failed with an unknown outcome.
 const EFFECTED: u8 = 5;
 
 impl Call {
-    /// Ends the time for the call. Returns whether it was made. Code that a layer has started elsewhere can't make it any more.
+    /// Ends the time for the call. Returns whether it was made. Code that a layer has started elsewhere can't make it any
+    /// more.
     pub(crate) fn close(&self) -> bool {
         self.follows(UNCALLED, CLOSED).is_err()
     }
@@ -143,7 +144,7 @@ impl Call {
             .compare_exchange(on, state, Ordering::Relaxed, Ordering::Relaxed)
     }
 
-    /// Refuses a success with which the record would complete without its effect, or with another message's.
+    /// Refuses a success that would complete the key without its effect, or with another message's.
     fn check(&self, done: Done) -> Result<Done, HandlerError> {
         match &done.call {
             Some(call) if !Arc::ptr_eq(&call.0, &self.0) => Err(HandlerError::retry(OF_ANOTHER)),
@@ -167,8 +168,7 @@ impl Drop for Panic<'_> {
 }
 
 impl Next {
-    /// Calls the inner layers and the handler. Returns the handler's outcome: its success, with what it recorded, or its
-    /// error.
+    /// Calls the inner layers and the handler. Returns the handler's success, with its value and its writes, or its error.
     ///
     /// # Errors
     /// The error of the handler or of an inner layer.

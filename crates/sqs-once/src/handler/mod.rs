@@ -42,7 +42,7 @@ pub(crate) use prepared::{CallFuture, PrepareError, Prepared, Preparing, Waits};
 pub(crate) use reader::{Compared, Reader};
 pub use sqs_once_macros::ErrorDisposition;
 
-/// An async function that handles one record.
+/// An async function that handles one message.
 ///
 /// Its first argument is the payload; up to eight extractors ([`FromRecord`]) may follow. It returns
 /// something that is [`IntoOutcome`]: usually `Result<(), HandlerError>`, a [`Completion`](crate::Completion), or
@@ -80,12 +80,12 @@ pub use sqs_once_macros::ErrorDisposition;
 /// ```
 ///
 /// The handlers of a batch share one task, and take turns at every `await`. Shortly before the function's deadline the
-/// consumer cancels a handler: it drops the future at an `await`. A task that the handler has spawned continues, possibly at
-/// the same time as the next delivery of the record.
+/// consumer cancels a handler: it drops the future at an `await`. A task that the handler has spawned continues, possibly
+/// at the same time as the next delivery of the message.
 ///
 /// # Blocking code
 ///
-/// Blocking code can't be cancelled and delays the other records of its batch. It also delays the answer if the whole
+/// Blocking code can't be cancelled and delays the other messages of its batch. It also delays the answer if the whole
 /// program runs on a single thread (`#[tokio::main(flavor = "current_thread")]`). Move it to its own thread:
 ///
 /// ```
@@ -133,7 +133,7 @@ pub use sqs_once_macros::ErrorDisposition;
 /// # }
 /// ```
 ///
-/// That thread can't be stopped. When the consumer cancels the handler, the record fails, its claim lapses, and the
+/// That thread can't be stopped. When the consumer cancels the handler, the message fails, its claim lapses, and the
 /// work continues. The consumer takes no other event until the work has ended, and Lambda may end the process at the
 /// function's timeout: see [`spawn_blocking`](crate::spawn_blocking). To keep the process alive, limit the work to the
 /// time of [`Remaining`], with a timeout in its client or a check in its loop. Pass the [`IdempotencyToken`] on, so
@@ -146,7 +146,7 @@ pub use sqs_once_macros::ErrorDisposition;
     note = "`#[sqs_once::handler]` on the function tells what is wrong"
 )]
 pub trait HandlerFn<T, S, X>: Clone + Send + Sync + 'static {
-    /// When the handler's effect is recorded. Default: after it, and its key is claimed first.
+    /// When the message's key is completed. Default: after the effect, and it is claimed first.
     #[doc(hidden)]
     const MODE: Mode = Mode::ClaimFirst;
 
@@ -162,7 +162,7 @@ pub trait HandlerFn<T, S, X>: Clone + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Handles the record.
+    /// Handles the message.
     fn call(
         &self,
         payload: T,

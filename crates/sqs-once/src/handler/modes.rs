@@ -1,4 +1,4 @@
-//! The wrappers of a handler that choose when its effect is recorded.
+//! The wrappers of a handler that choose when its key is claimed and completed.
 
 use std::any::type_name;
 
@@ -9,12 +9,12 @@ use super::{
     Batch, BatchHandlerFn, BatchOutcome, BatchParts, Done, HandlerError, HandlerFn, RecordParts,
 };
 
-/// A handler whose key is looked up before it runs and recorded afterwards, without a claim: `mode = record_after` in the
+/// A handler whose key is looked up before it runs and completed afterwards, without a claim: `mode = record_after` in the
 /// attribute.
 ///
-/// At least once, deduplicated only against recorded completions: two concurrent deliveries may both run. Use it for
-/// handlers that are idempotent by themselves and should never wait for a lease. It costs one write per record instead of
-/// two. It does not compile for a handler whose effect commits with the record of its key.
+/// At least once, deduplicated only against completions: two concurrent deliveries may both run. Use it for handlers that
+/// are idempotent by themselves and should never wait for a lease. It costs one write per message instead of two. It does
+/// not compile for a handler whose effect commits with the completion of its key.
 ///
 /// ```
 /// use serde::Deserialize;
@@ -46,7 +46,7 @@ pub struct RecordAfter<H>(pub H);
 /// A handler that returns [`Writes`](crate::Writes), and whose key is claimed before it runs: `mode = claim_first` in the
 /// attribute.
 ///
-/// Effectively once, as without it: the writes commit together with the record of the key. The claim costs one more write
+/// Effectively once, as without it: the writes commit with the completion of the key. The claim costs one more write
 /// and ensures that the handler runs for one delivery at a time. It does not compile for any other handler: their keys
 /// are claimed first already.
 ///

@@ -78,8 +78,8 @@ impl Done {
     }
 }
 
-/// The return type of a handler: `()` for success, a [`Completion`] with a value, [`Writes`] that commit with the completion,
-/// or a `Result` of these.
+/// The return type of a handler: `()` for success, a [`Completion`] with a value, [`Writes`] that commit with the
+/// completion, or a `Result` of these.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not something a handler can return",
     label = "not a handler's outcome",

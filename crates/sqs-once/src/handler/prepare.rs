@@ -20,7 +20,7 @@ pub(crate) type Start = Box<dyn FnOnce(RecordParts<()>) -> HandlerFuture + Send>
 /// A payload whose type only its handler knows.
 pub(crate) type Payload = Box<dyn Any + Send>;
 
-/// The result of each record, in the order of the call's records.
+/// The result of each message, in the order of the call.
 pub(crate) type BatchFuture = CallFuture<Vec<Result<Done, HandlerError>>>;
 
 pub(crate) type BatchCall =
@@ -41,22 +41,22 @@ type Prepare = dyn Fn(&Arc<Message>, bool) -> Preparing<Work> + Send + Sync;
 pub(crate) struct ErasedHandler {
     pub(crate) handler_type: HandlerType,
     pub(crate) mode: Mode,
-    /// The metadata without which every record would fail.
+    /// The metadata without which every message would fail.
     pub(crate) needs: Vec<Needed>,
     /// Whether messages have a fingerprint.
     pub(crate) compares: bool,
     /// Whether a preparation may have to wait.
     waits: bool,
-    /// Decodes a record and extracts its key and, on request, its fingerprint.
+    /// Decodes a message and extracts its key and, on request, its fingerprint.
     prepare: Box<Prepare>,
-    /// The single call for all records of a batch, if this is a batch handler.
+    /// The single call for all messages of a batch, if this is a batch handler.
     pub(crate) batch_call: Option<BatchCall>,
 }
 
 /// Checks the key extractor's settings, and returns the handler.
 pub(crate) type Bind = Arc<dyn Fn() -> Result<ErasedHandler, ConfigError> + Send + Sync>;
 
-/// Erases the types of a handler of single records.
+/// Erases the types of a handler of single messages.
 pub(crate) fn erase<T, K, S, H, X>(reader: Reader<T, K>, state: S, handler: H) -> Bind
 where
     T: Send + 'static,

@@ -1,4 +1,4 @@
-//! The preparation of a record for its handler.
+//! The preparation of a message for its handler.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use super::HandlerError;
 
 pub(crate) type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T, HandlerError>> + Send>>;
 
-/// A record with its decoded payload and its key, or the reason why it has none.
+/// A message with its decoded payload and its key, or the reason why it has none.
 pub(crate) struct Prepared<W> {
     pub(crate) key: Result<BusinessKey, KeyError>,
     pub(crate) fingerprint: Option<Fingerprint>,
@@ -32,7 +32,7 @@ impl<W> Prepared<W> {
     }
 }
 
-/// Why no handler is called for a record.
+/// Why no handler is called for a message.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PrepareError {
     /// The message is valid but contains no event.
@@ -63,7 +63,7 @@ impl PrepareError {
     }
 }
 
-/// The preparation of a record: its result, or what has to be waited for.
+/// The preparation of a message: its result, or what has to be waited for.
 pub(crate) enum Preparing<W> {
     Ended(Result<Prepared<W>, PrepareError>),
     Waits(Waits<W>),

@@ -38,7 +38,7 @@ impl<T: Send + 'static, K: KeyExtractor<T>> Reader<T, K> {
         matches!(self.decoder.0, Kind::Waiting(_))
     }
 
-    /// Decodes a record and extracts its key and, on request, its fingerprint.
+    /// Decodes a message and extracts its key and, on request, its fingerprint.
     pub(super) fn read(
         self: &Arc<Self>,
         message: &Arc<Message>,

@@ -11,7 +11,7 @@ use super::powertools::Powertools;
 
 /// The format of item ids: this library's own, or another library's, to share its table.
 ///
-/// A [`Namespace`] is the codec of this library's own ids, and the default of every consumer. The ids of Powertools for
+/// A [`Namespace`] is the codec of this library's own ids, and the default of every handler. The ids of Powertools for
 /// AWS Lambda (feature `powertools`) are `{prefix}#{MD5 of the key}`:
 ///
 /// | | prefix, unless it was set | the key is hashed as | the hash is written as |

@@ -1,11 +1,11 @@
-//! Extractors, which take a record's business key from its payload or metadata.
+//! Extractors, which take a message's business key from its payload or metadata.
 
 use crate::error::ConfigError;
 use crate::record::{Message, Needed};
 
 use super::{BusinessKey, KeyError, KeyPart};
 
-/// Extracts the business key from a record.
+/// Extracts the business key from a message.
 ///
 /// | extractor | the key is |
 /// |---|---|
@@ -15,8 +15,8 @@ use super::{BusinessKey, KeyError, KeyPart};
 /// | `JmesPath` (feature `jmespath`) | the result of a JMESPath expression over the body's JSON |
 /// | a tuple of two to six extractors | the keys of all of them together |
 ///
-/// An error or a panic makes the record terminal; it is never processed under another key.
-/// [`Handler::missing_key`](crate::Handler::missing_key) chooses what happens to a record without a key.
+/// An error or a panic makes the message terminal; it is never processed under another key.
+/// [`Handler::missing_key`](crate::Handler::missing_key) chooses what happens to a message without a key.
 ///
 /// ```
 /// use sqs_once::key::{JsonPointer, MessageKey};
@@ -32,10 +32,10 @@ use super::{BusinessKey, KeyError, KeyPart};
     note = "the function must return a key: text, an integer, or a tuple of these; floats can't be keys"
 )]
 pub trait KeyExtractor<T>: Send + Sync + 'static {
-    /// Returns the key of the record with this payload and message.
+    /// Returns the key of the message with this payload.
     ///
     /// # Errors
-    /// [`KeyError`] if the record has no usable key.
+    /// [`KeyError`] if the message has no usable key.
     fn key(&self, payload: &T, message: &Message) -> Result<BusinessKey, KeyError>;
 
     /// Checks the extractor's settings. [`Consumer::init`](crate::Consumer::init) calls it and returns its error, so
@@ -66,7 +66,7 @@ where
 
 macro_rules! tuples {
     ($(($($part:ident)*))*) => {$(
-        /// Combines the keys of all extractors. The record needs every one of them.
+        /// Combines the keys of all extractors. The message needs every one of them.
         impl<T, $($part: KeyExtractor<T>),*> KeyExtractor<T> for ($($part,)*) {
             fn key(&self, payload: &T, message: &Message) -> Result<BusinessKey, KeyError> {
                 #[allow(non_snake_case, reason = "the macro names each variable after its type")]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-/// A SHA-256 or HMAC-SHA-256 in hexadecimal digits. It is on the stack, because every record needs one or two.
+/// A SHA-256 or HMAC-SHA-256 in hexadecimal digits. It is on the stack, because every message needs one or two.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct HexDigest([u8; 64]);
 

@@ -6,7 +6,7 @@ use super::{KeyCodec, KeySecret};
 
 /// How the table names the keys of a handler, or of all handlers of a router.
 ///
-/// An id starts with the namespace. Another form changes every id: the consumer then recognises no earlier key, as after
+/// An id starts with the namespace. Another form changes every id: the handler then recognises no earlier key, as after
 /// renaming the namespace, unless it [also reads](Self::also_read) the other ids. The
 /// [`IdempotencyToken`](crate::IdempotencyToken) of an event stays the same.
 ///
@@ -59,8 +59,8 @@ impl Ids {
     /// read unit for each new key. [The guide](crate::guide::schema_changes) shows how to introduce and rotate a secret so
     /// that no key runs twice.
     ///
-    /// A handler whose effect commits with the record of its key refuses to start with a secret, unless keys are looked up
-    /// under their own ids only.
+    /// A handler whose effect commits with the completion of its key refuses to start with a secret, unless keys are
+    /// looked up under their own ids only.
     #[must_use]
     pub const fn secret(secret: KeySecret) -> Self {
         Self(IdForm::Secret(secret))
@@ -141,7 +141,7 @@ impl From<Ids> for OwnIds {
 
 /// The ids of another library, such as Powertools for AWS Lambda: this handler shares its keys with functions that use it on
 /// the same table. The namespace then affects only the token. No fingerprint is compared or stored: a message with another
-/// payload is a duplicate. A key for which the codec has no id makes its record terminal.
+/// payload is a duplicate. A message whose key has no id in the codec is terminal.
 impl From<KeyCodec> for OwnIds {
     fn from(codec: KeyCodec) -> Self {
         Self {

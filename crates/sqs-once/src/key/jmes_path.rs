@@ -44,7 +44,7 @@ impl JmesPath {
     /// Creates an extractor for `expression`.
     ///
     /// A consumer fails at [`init`](crate::Consumer::init) if the text is not a JMESPath expression, or calls a
-    /// function that JMESPath does not have. A call inside a projection or a filter fails only with the first record
+    /// function that JMESPath does not have. A call inside a projection or a filter fails only with the first message
     /// that reaches it, which then has no key.
     pub fn new(expression: &str) -> Self {
         let compiled = RUNTIME.compile(expression);

@@ -41,7 +41,7 @@ pub use namespace::{ItemId, Namespace};
 pub use part::{KeyPart, KeyWriter};
 pub use secret::KeySecret;
 
-/// The reason why a record has no usable business key. The record is never processed under a shared or an empty key. It
+/// The reason why a message has no usable business key. The message is never processed under a shared or an empty key. It
 /// fails alone and never reaches the store.
 #[derive(Clone, Error)]
 #[non_exhaustive]
@@ -90,7 +90,7 @@ pub enum KeyError {
 }
 
 impl KeyError {
-    /// Returns whether the record has no key, so that [`MissingKey`](crate::policy::MissingKey) applies.
+    /// Returns whether the message has no key, so that [`MissingKey`](crate::policy::MissingKey) applies.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::Missing | Self::MissingAttribute { .. })
     }

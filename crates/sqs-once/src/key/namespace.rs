@@ -1,4 +1,4 @@
-//! Namespaces, which separate the keys of different consumers in one table.
+//! Namespaces, which separate the keys of different handlers in one table.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::error::ConfigError;
 
 use super::{BusinessKey, Fingerprint, HexDigest, KeySecret};
 
-/// A name that separates the keys of consumers that share a table. The same key in two namespaces is two events.
+/// A name that separates the keys of handlers that share a table. The same key in two namespaces is two events.
 ///
 /// ```
 /// use sqs_once::key::Namespace;

@@ -11,7 +11,7 @@ use super::{BusinessKey, KeyError};
 /// A value that can be a business key, or one part of it.
 ///
 /// These are text, integers, `bool`, `char`, bytes, [`BusinessKey`], references to these, and tuples of up to six.
-/// `Option` and `Result` are for optional fields and fallible extractors: `None` and `Err` make the record fail instead
+/// `Option` and `Result` are for optional fields and fallible extractors: `None` and `Err` make the message fail instead
 /// of giving it a wrong key. Floats are excluded, because two different integers can become the same float.
 ///
 /// For a struct, use [`#[derive(BusinessKey)]`](derive@crate::BusinessKey) and mark its key fields with `#[key]`. For

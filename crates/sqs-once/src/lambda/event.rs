@@ -73,8 +73,8 @@ impl<'de> Deserialize<'de> for LenientEvent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         struct Event<'a> {
-            // Parsed below, from the start. Here it would also be slow: the runtime's deserializer copies the name of every field
-            // for the path in its errors.
+            // Parsed below, from the start. Here it would also be slow: the runtime's deserializer copies the name of every
+            // field for the path in its errors.
             #[serde(borrow, rename = "Records")]
             records: &'a RawValue,
         }

@@ -16,7 +16,8 @@ use crate::telemetry::AfterAnswer;
 use super::after_answer::{ends_at, follow};
 use super::shutdown::Shutdown;
 
-/// Keeps the runtime from asking for the next event while code of a handler still runs, or if the watchdog ends the process soon.
+/// Keeps the runtime from asking for the next event while code of a handler still runs, or if the watchdog ends the
+/// process soon.
 ///
 /// Wraps the runtime's own services, so that the answer is sent before it waits.
 #[derive(Clone)]

@@ -21,7 +21,7 @@ use super::event::{self, EventError};
 
 type Answer = Pin<Box<dyn Future<Output = Result<SqsBatchResponse, EventError>> + Send>>;
 
-/// The reports of a batch's records with their message ids, in the event's order.
+/// The reports of a batch's messages with their ids, in the event's order.
 pub(crate) type Reports = Vec<(Arc<str>, Report)>;
 
 impl Consumer {
@@ -80,7 +80,7 @@ impl Consumer {
     }
 }
 
-/// Answers an event with the records to retry. Never returns an answer that Lambda could mistake for success.
+/// Answers an event with the messages to retry. Never returns an answer that Lambda could mistake for success.
 impl Service<LambdaEvent<SqsEvent>> for Consumer {
     type Response = SqsBatchResponse;
     type Error = EventError;

@@ -27,7 +27,8 @@ const MIB: usize = 1024 * 1024;
 
 const MAX_SIZE: usize = 4 * MIB;
 
-/// The share of a function's memory that bodies may take. Their payloads often take as much again, and the process some 50 MB.
+/// The share of a function's memory that bodies may take. Their payloads often take as much again, and the process some
+/// 50 MB.
 const SHARE: usize = 8;
 /// The memory of a process outside Lambda.
 const ELSEWHERE: usize = 512;
@@ -44,7 +45,7 @@ const STALLED_AFTER: Duration = Duration::from_secs(2);
 ///
 /// Each queue has its own objects: those under one prefix of a bucket. **Whoever may send to this queue can make the
 /// function read any object under that prefix, so give each trust domain its own.** A pointer to any other object makes
-/// its record terminal, and nothing is fetched.
+/// its message terminal, and nothing is fetched.
 ///
 /// The variable `SQS_ONCE_LARGE_MESSAGES` alone is enough for the defaults. The function's role needs `s3:GetObject` on
 /// these objects, and `s3:ListBucket` on the bucket, without which S3 does not tell a missing object from a forbidden one.
@@ -109,7 +110,7 @@ impl LargeMessages {
     }
 
     /// Accepts only pointers with the MAC of [`Offload::mac`](crate::producer::Offload::mac) under this secret, so that a
-    /// sender needs more than the permission to send. Any other pointer makes its record terminal, and nothing is fetched.
+    /// sender needs more than the permission to send. Any other pointer makes its message terminal, and nothing is fetched.
     /// Default: no MAC is needed, because Amazon's libraries write none.
     ///
     /// A second call adds a secret. To rotate: add the new secret here, then change the producers', then remove the old one.
@@ -127,7 +128,7 @@ impl LargeMessages {
         self
     }
 
-    /// Sets how many bytes a body may have. A larger one makes its record terminal. Default: 4 MiB. Zero fails at
+    /// Sets how many bytes a body may have. A larger one makes its message terminal. Default: 4 MiB. Zero fails at
     /// [`init`](crate::Consumer::init).
     #[must_use]
     pub fn max_size(mut self, bytes: usize) -> Self {
@@ -135,14 +136,14 @@ impl LargeMessages {
         self
     }
 
-    /// Sets how many bytes the fetched bodies of all batches may take together, from the request to S3 until the handler, the
-    /// hooks and the code that they started have dropped the message. Default: an eighth of the function's memory
-    /// (`AWS_LAMBDA_FUNCTION_MEMORY_SIZE`), outside Lambda 64 MiB. Zero fails at [`init`](crate::Consumer::init). The payloads
-    /// that are decoded from the bodies take memory in addition.
+    /// Sets how many bytes the fetched bodies of all batches may take together, from the request to S3 until the handler,
+    /// the hooks and the code that they started have dropped the message. Default: an eighth of the function's memory
+    /// (`AWS_LAMBDA_FUNCTION_MEMORY_SIZE`), outside Lambda 64 MiB. Zero fails at [`init`](crate::Consumer::init). The
+    /// payloads that are decoded from the bodies take memory in addition.
     ///
-    /// A record waits for memory until others have ended, and holds none meanwhile. A batch handler holds the bodies of all its
-    /// records, so a record for whose body there is no memory returns to the queue untried. The metric `NoRoom` counts it. A
-    /// body that is larger than all of this memory makes its record terminal.
+    /// A message waits for memory until others have ended, and holds none meanwhile. A batch handler holds the bodies of
+    /// all its messages, so a message for whose body there is no memory returns to the queue untried. The metric `NoRoom`
+    /// counts it. A body that is larger than all of this memory makes its message terminal.
     #[must_use]
     pub fn max_memory(mut self, bytes: usize) -> Self {
         self.max_memory = Some(bytes);

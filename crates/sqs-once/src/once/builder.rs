@@ -21,16 +21,16 @@ use super::{Invocation, Once, RunError};
 /// asynchronous call. All of them may invoke a function twice for one event.
 ///
 /// [`until`](Idempotency::until) takes the invocation's deadline, and [`run`](Invocation::run) a key and the work. `run`
-/// returns the work's value, and for a duplicate the recorded one. The effect decides the promise, as in a
+/// returns the work's value, and for a duplicate the completion's. The effect decides the promise, as in a
 /// [`Consumer`](crate::Consumer):
 ///
 /// | effect | call | promise |
 /// |---|---|---|
-/// | anything | [`run`](Invocation::run): claims the key, does the work, records its value | at least once, deduplicated |
+/// | anything | [`run`](Invocation::run): claims the key, does the work, completes the key with its value | at least once, deduplicated |
 /// | in DynamoDB | [`run`](Invocation::run), with work that returns [`Writes`](crate::Writes) | effectively once |
 /// | in a transaction of the store, such as PostgreSQL | [`run_in_transaction`](Invocation::run_in_transaction) | effectively once |
 ///
-/// A consumer and an `Idempotency` with the same table and namespace share their keys.
+/// A handler and an `Idempotency` with the same table and namespace share their keys.
 ///
 /// Create one per process, and clone it as needed. Settings that the code leaves out come from the environment, which
 /// is read once, with the first work or by [`init`](Idempotency::init). An invalid setting fails there with a
@@ -77,10 +77,9 @@ use super::{Invocation, Once, RunError};
 /// # When an attempt dies
 ///
 /// Its claim holds until its deadline plus the lease margin. An invocation before that is refused
-/// ([`RunError::InProgress`](crate::once::RunError::InProgress)). `Writes` need no claim, and the claim of a transaction ends with
-/// it. Lambda retries a failed asynchronous invocation twice,
-/// after one and after two minutes. If the function's timeout is longer than that, configure a destination for failures
-/// or a shorter timeout.
+/// ([`RunError::InProgress`](crate::once::RunError::InProgress)). `Writes` need no claim, and the claim of a transaction
+/// ends with it. Lambda retries a failed asynchronous invocation twice, after one and after two minutes. If the function's
+/// timeout is longer than that, configure a destination for failures or a shorter timeout.
 #[derive(Clone)]
 #[must_use = "idempotency does nothing until it runs work: `idempotency.until(deadline).run(key, work)`"]
 pub struct Idempotency {
@@ -153,7 +152,7 @@ impl Idempotency {
         let apart = || {
             Box::pin(async {
                 let rules = keys.resolve(shared, &read()?, Mode::ClaimFirst).await?;
-                // A namespace in the code may be that of a consumer on purpose.
+                // A namespace in the code may be that of a handler on purpose.
                 let may_share = keys.namespace.is_some();
                 rules.check_namesakes(HandlerType::of::<Self>(), may_share)?;
                 Ok(rules)

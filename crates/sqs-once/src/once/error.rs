@@ -71,11 +71,11 @@ pub enum RunError {
     /// key becomes free when its lease lapses. `Writes` and a transaction have had no effect, and their key is free.
     #[error("cancelled at the deadline while the work ran")]
     Cancelled,
-    /// The work succeeded, and the store did not confirm its completion. If the completion is not recorded, the work runs
+    /// The work succeeded, and the store did not confirm its completion. If the key is not completed, the work runs
     /// again.
     #[error("the work succeeded, but that could not be recorded: {0}")]
     NotRecorded(#[source] StoreError),
-    /// The work succeeded, and the store did not confirm the commit of its effect. The effect and the record of the key
+    /// The work succeeded, and the store did not confirm the commit of its effect. The effect and the completion of the key
     /// are both committed, or neither is. The next attempt is a duplicate, or does the work.
     #[error("the work succeeded, but the commit of its effect was not confirmed: {0}")]
     NotCommitted(#[source] StoreError),

@@ -38,11 +38,11 @@ pub struct Invocation<'a> {
 /// The result of work that was done, now or earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Once<T> {
-    /// The work was done now, and its completion is recorded.
+    /// The work was done now, and its key is completed.
     Processed(T),
-    /// The work was done before, and its effect was not repeated. The value is the recorded one. It is `None` if it was too
-    /// large to be recorded or can't be read as a `T`, with a warning in the log, or if a [`Consumer`](crate::Consumer)
-    /// processed the key and recorded nothing.
+    /// The work was done before, and its effect was not repeated. The value is the completion's. It is `None` if it was too
+    /// large to be stored or can't be read as a `T`, with a warning in the log, or if a [`Consumer`](crate::Consumer)
+    /// completed the key without a value.
     Duplicate(Option<T>),
 }
 
@@ -73,7 +73,7 @@ impl<'a> Invocation<'a> {
     /// Sets the fingerprint that distinguishes two events with one key. Work is refused if its key was completed with
     /// another fingerprint. Default: no fingerprint.
     ///
-    /// A consumer uses the fingerprint of the whole body, [`Fingerprint::from_body`], unless it chooses a part.
+    /// A handler uses the fingerprint of the whole body, [`Fingerprint::from_body`], unless it chooses a part.
     #[must_use]
     pub fn fingerprint(self, fingerprint: Fingerprint) -> Self {
         Self {
@@ -84,13 +84,13 @@ impl<'a> Invocation<'a> {
 
     /// Does the work of a key, if it was not done before.
     ///
-    /// The success of the work decides how its effect is recorded, see [`WorkOutcome`]:
+    /// The success of the work decides how its key is completed, see [`WorkOutcome`]:
     ///
-    /// - A value is returned, and recorded for duplicates as JSON, 256 KiB at most. A value that is larger or can't be
+    /// - A value is returned, and stored for duplicates as JSON, 256 KiB at most. A value that is larger or can't be
     ///   serialized is left out with a warning in the log, because the effect is done.
-    /// - [`Writes`](crate::Writes), or `(Writes, value)`: the writes commit in one transaction with the record of the key,
-    ///   so they happen once. The key is not claimed first. Concurrent duplicates may both run, but only one commits, and
-    ///   the others return its value.
+    /// - [`Writes`](crate::Writes), or `(Writes, value)`: the writes commit in one transaction with the completion of the
+    ///   key, so they happen once. The key is not claimed first. Concurrent duplicates may both run, but only one commits,
+    ///   and the others return its value.
     ///
     /// Work that fails or panics releases its key, so that the next invocation can start at once. A panic is resumed in the
     /// caller. Shortly before the deadline the work is cancelled. Its key becomes free when its lease lapses, because its
@@ -174,7 +174,7 @@ impl<'a> Invocation<'a> {
 
     /// Does the work like [`run`](Self::run), and passes it the event's [`IdempotencyToken`] for services that
     /// deduplicate by themselves. The token closes the one window that a claim can't: the process dies after the effect
-    /// and before the effect is recorded.
+    /// and before its key is completed.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -197,10 +197,10 @@ impl<'a> Invocation<'a> {
 
     /// Does the work in a transaction of the store, such as the `Transaction` of the crate `sqs-once-postgres`.
     ///
-    /// The store claims the key in the transaction. The work's changes, its value and the record of the key commit
-    /// together, or none does. They do not commit if the work fails, panics or is cancelled, or if the caller drops the
-    /// future. A concurrent attempt with the key waits for the transaction to end, until shortly before its own deadline.
-    /// Then it is a duplicate, or does the work.
+    /// The store claims the key in the transaction. The work's changes and the completion of the key, with the work's
+    /// value, commit together, or none does. They do not commit if the work fails, panics or is cancelled, or if the caller
+    /// drops the future. A concurrent attempt with the key waits for the transaction to end, until shortly before its own
+    /// deadline. Then it is a duplicate, or does the work.
     ///
     /// The success of the work is a value that implements serde's `Serialize` and `Deserialize`. Effects outside the
     /// transaction can repeat. Pass the token on with them.
@@ -330,8 +330,8 @@ impl<'a> Invocation<'a> {
     }
 }
 
-/// Runs work until its deadline. Checks the clocks, because the timer is late if other tasks held the thread or the process was
-/// frozen: after the deadline the work must not be polled again.
+/// Runs work until its deadline. Checks the clocks, because the timer is late if other tasks held the thread or the process
+/// was frozen: after the deadline the work must not be polled again.
 async fn in_time<T>(
     work: impl Future<Output = T>,
     until: Until<'_>,
@@ -361,7 +361,7 @@ fn refused<T>(
             Ok(Once::Duplicate(value.unwrap_or_default()))
         }
         Refusal::InProgress { lease_until } => Err(RunError::InProgress { lease_until }),
-        // Only a consumer has the setting for this.
+        // Only a handler has the setting for this.
         Refusal::OutcomeUnknown => Err(RunError::InProgress { lease_until: None }),
         Refusal::PayloadMismatch => Err(RunError::PayloadMismatch),
         Refusal::UnknownStatus(status) => Err(RunError::UnknownStatus(status)),
@@ -376,7 +376,7 @@ fn log<T>(item: &ItemId, begun: Instant, result: &Result<Once<T>, RunError>) {
         Err(RunError::InProgress { .. }) => Outcome::InProgress,
         Err(_) => Outcome::Failed,
     };
-    // Shortened like a record's reason, because an error's text can have any length.
+    // Shortened like the reason in a message's log line, because an error's text can have any length.
     let reason = result.as_ref().err();
     let reason = reason.map(|error| shortened(chain(error)));
     macro_rules! line {

@@ -91,7 +91,7 @@ impl<'a> KeyedWork<'a> {
         Ok(first_of(answers)?.map(|admission| (admission, None)))
     }
 
-    /// Records the effect, together with the work that commits with it. Returns the reason if the store refused both.
+    /// Completes the key, together with the work that commits with it. Returns the reason if the store refused both.
     pub(super) async fn complete(
         &self,
         data: Option<Arc<str>>,

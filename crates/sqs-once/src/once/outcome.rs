@@ -9,11 +9,11 @@ use crate::handler::{Done, HandlerError};
 #[cfg(feature = "dynamodb")]
 use crate::store::Writes;
 
-/// The success of work: a value, [`Writes`](crate::Writes) that commit with the record of the key, or both as
+/// The success of work: a value, [`Writes`](crate::Writes) that commit with the completion of the key, or both as
 /// `(Writes, value)`.
 ///
-/// `T` is the value that [`Invocation::run`](crate::once::Invocation::run) returns, and records for duplicates. It is `()` for
-/// `Writes` alone.
+/// `T` is the value that [`Invocation::run`](crate::once::Invocation::run) returns, and that the completion keeps for
+/// duplicates. It is `()` for `Writes` alone.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not something that work can return",
     label = "not a value that can be recorded",
@@ -26,17 +26,17 @@ pub trait WorkOutcome<T> {
     #[doc(hidden)]
     const WRITES: bool = false;
 
-    /// Returns the value, and its record with the writes.
+    /// Returns the value, and what completes the key: its JSON and the writes.
     ///
     /// # Errors
     /// The writes break a limit.
     #[doc(hidden)]
     fn into_done(self) -> Result<(Done, T), HandlerError>;
 
-    /// Reads a recorded value.
+    /// Reads the value of a completion.
     ///
     /// # Errors
-    /// The record is not of this type.
+    /// The value is not of this type.
     #[doc(hidden)]
     fn from_completion(data: &str) -> serde_json::Result<T>;
 }

@@ -62,7 +62,8 @@ impl Offload {
     }
 
     /// Sets how many bytes body and attributes may have together before the body goes to S3. Default: 262,144 (256 KiB),
-    /// which a queue takes whose `MaximumMessageSize` was never lowered. The limit of SQS is 1 MiB, also for a whole batch: choose 104,857 for batches of ten.
+    /// which a queue takes whose `MaximumMessageSize` was never lowered. The limit of SQS is 1 MiB, also for a whole batch:
+    /// choose 104,857 for batches of ten.
     #[must_use]
     pub fn threshold(mut self, bytes: usize) -> Self {
         self.threshold = bytes;

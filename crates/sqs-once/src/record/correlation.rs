@@ -1,4 +1,4 @@
-//! Correlation ids, which link a record to the request that caused it.
+//! Correlation ids, which link a message to the request that caused it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use crate::guarded::caught;
 
 use super::{EventBridgeMeta, Message, SnsMeta};
 
-/// An id that links a record to the request that caused it. Every log line of the record contains it as
+/// An id that links a message to the request that caused it. Every log line of the message contains it as
 /// `correlation_id`, and so does the span `record` around its handler. The span `batch` around a batch handler's call
 /// has none.
 ///
-/// Unless [`Telemetry::correlation_id`](crate::telemetry::Telemetry::correlation_id) chooses it, the id is the first of these that
-/// exists:
+/// Unless [`Telemetry::correlation_id`](crate::telemetry::Telemetry::correlation_id) chooses it, the id is the first of
+/// these that exists:
 ///
 /// 1. the message attribute `correlation-id`, `correlationId`, `CorrelationId`, `correlation_id`,
 ///    `x-correlation-id` or `X-Correlation-Id`, in this order;
-/// 2. the id of the EventBridge event, then the id of the SNS publication, if the consumer opens these envelopes;
+/// 2. the id of the EventBridge event, then the id of the SNS publication, if the handler has these envelopes;
 /// 3. the root of the X-Ray trace (`AWSTraceHeader`).
 ///
 /// Blank text and text with control characters count as absent. Text of more than [`CorrelationId::MAX_LEN`] bytes is
@@ -82,7 +82,7 @@ impl CorrelationId {
         texts.find_map(Self::new)
     }
 
-    /// Calls the consumer's own function. If it panics, the record has no id.
+    /// Calls the consumer's own function. If it panics, the message has no id.
     pub(super) fn by(correlate: &Correlate, message: &Message) -> Option<Self> {
         let text = caught(|| correlate(message));
         Self::new(&text.ok()??)

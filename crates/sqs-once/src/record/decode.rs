@@ -17,7 +17,7 @@ use super::Message;
 /// | [`Text`] | any text | `String` |
 /// | [`Base64`] | base64 | `Vec<u8>` |
 ///
-/// A body that can't be decoded makes only its own record terminal, and its key is never claimed. A decoder that panics
+/// A body that can't be decoded makes only its own message terminal, and its key is never claimed. A decoder that panics
 /// has the same effect. A decoder that has to wait, for example for an object in S3, implements
 /// [`AsyncDecode`](crate::body::AsyncDecode).
 ///
@@ -56,10 +56,10 @@ use super::Message;
     note = "for another format, implement `sqs_once::body::Decode<{T}>`"
 )]
 pub trait Decode<T>: Send + Sync + 'static {
-    /// Decodes the payload in `body`. If the consumer opens envelopes, `body` is the text inside them.
+    /// Decodes the payload in `body`. If the handler has an envelope, `body` is the text inside it.
     ///
     /// # Errors
-    /// [`DecodeError`] if the body is not a valid payload. The record is terminal, because a redelivery can't help.
+    /// [`DecodeError`] if the body is not a valid payload. The message is terminal, because a redelivery can't help.
     fn decode(&self, body: &str, message: &Message) -> Result<T, DecodeError>;
 }
 

@@ -1,4 +1,4 @@
-//! The message of a record.
+//! An SQS message.
 
 use std::any::Any;
 use std::fmt;
@@ -13,7 +13,7 @@ use super::{Correlate, CorrelationId, Envelope, EnvelopeError, HeldMemory, Opene
 
 /// One SQS message as Lambda delivered it.
 ///
-/// Absent or malformed metadata is `None` and never fails a record.
+/// Absent or malformed metadata is `None` and never makes the message fail.
 #[derive(Clone)]
 pub struct Message {
     /// Shared with the answer, which outlives the message.
@@ -83,7 +83,7 @@ impl Message {
         self.body.as_deref()
     }
 
-    /// Returns the text that is decoded to the payload. This is the content of the envelope if the consumer opens one
+    /// Returns the text that is decoded to the payload. This is the content of the envelope if the handler has one
     /// ([`Handler::envelope`](crate::Handler::envelope)), or else the body.
     pub fn content(&self) -> Option<&str> {
         let opened = self.opened.get();
@@ -103,7 +103,7 @@ impl Message {
         }
     }
 
-    /// Keeps the memory that was reserved for its body until the body is dropped, even if that outlives the record.
+    /// Keeps the memory that was reserved for its body until the body is dropped, even if that outlives the message.
     pub(crate) fn hold(&self, memory: HeldMemory) {
         if let Some(fetched) = &self.fetched {
             let _ = fetched.memory.set(memory.fetched(fetched.body.len()));

@@ -34,11 +34,11 @@ pub(crate) use output::flush;
 pub(crate) use settings::AfterAnswer;
 pub use settings::Telemetry;
 
-/// The target of the line about each record.
+/// The target of the line about each message.
 pub(crate) const RECORD: &str = "sqs_once::record";
 
-/// The kind of spans that process messages, for OpenTelemetry. Only the field `otel.kind` can set it; a field without a value
-/// is not logged.
+/// The kind of spans that process messages, for OpenTelemetry. Only the field `otel.kind` can set it; a field without a
+/// value is not logged.
 pub(crate) const CONSUMER: Option<&str> = match cfg!(feature = "opentelemetry") {
     true => Some("consumer"),
     false => None,

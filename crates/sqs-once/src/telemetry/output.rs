@@ -1,6 +1,6 @@
 //! The way of log lines to stdout.
 //!
-//! Records of a batch end together, and the lines about them are written together: one system call instead of one for
+//! Messages of a batch end together, and the lines about them are written together: one system call instead of one for
 //! each line. They wait until the task of the batch waits, and no longer.
 
 use std::io::{self, Write};
@@ -69,7 +69,7 @@ impl MakeWriter<'_> for Output {
         Line { may_wait: false }
     }
 
-    /// Only lines about successful records wait. A line of the handler may be the last before it crashes.
+    /// Only lines about successful messages wait. A line of the handler may be the last before it crashes.
     fn make_writer_for(&self, event: &Metadata<'_>) -> Line {
         Line {
             may_wait: event.target() == RECORD && *event.level() >= Level::INFO,

@@ -36,7 +36,8 @@ impl Telemetry {
     }
 
     /// Sets the name of the service in log lines and metrics. Default: `SQS_ONCE_SERVICE`, else `POWERTOOLS_SERVICE_NAME`,
-    /// else the namespace, or the function's name for a [`router`](crate::router). A blank name fails at [`init`](crate::Consumer::init).
+    /// else the namespace, or the function's name for a [`router`](crate::router). A blank name fails at
+    /// [`init`](crate::Consumer::init).
     pub fn service(mut self, service: &str) -> Self {
         self.service = Some(service.into());
         self
@@ -46,16 +47,16 @@ impl Telemetry {
     /// with that feature); else nowhere if `POWERTOOLS_METRICS_DISABLED` is set; else [`Metrics::Emf`] on Lambda, and
     /// nowhere elsewhere.
     ///
-    /// Their namespace in CloudWatch is `POWERTOOLS_METRICS_NAMESPACE`, else `sqs-once`.
-    /// Their dimension is the [`service`](Self::service), and in a router the route too.
+    /// Their namespace in CloudWatch is `POWERTOOLS_METRICS_NAMESPACE`, else `sqs-once`. Their dimension is the
+    /// [`service`](Self::service), and in a router the route too.
     pub fn metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = Some(metrics);
         self
     }
 
-    /// Sets the log level of records that end with `outcome`. Default: `WARN` for [`Failed`](Outcome::Failed), `ERROR` for
-    /// [`Terminal`](Outcome::Terminal), `INFO` for the others. A record that succeeds with a warning is logged at `WARN` at
-    /// least.
+    /// Sets the log level of messages that end with `outcome`. Default: `WARN` for [`Failed`](Outcome::Failed), `ERROR` for
+    /// [`Terminal`](Outcome::Terminal), `INFO` for the others. A message that succeeds with a warning is logged at `WARN`
+    /// at least.
     ///
     /// `SQS_ONCE_RECORD_LEVELS=processed=debug,duplicate=debug` sets the levels of several outcomes. One call of this method
     /// replaces the whole variable.
@@ -69,8 +70,8 @@ impl Telemetry {
     /// [`CorrelationId`](crate::extract::CorrelationId) lists. If the function returns `None` or panics, the message has no
     /// correlation id.
     ///
-    /// The consumer calls the function after it opened the record's envelope. A record that returns to the queue before that
-    /// has no correlation id in the log.
+    /// The consumer calls the function after it opened the message's envelope. A message that returns to the queue before
+    /// that has no correlation id in the log.
     ///
     /// ```
     /// use sqs_once::telemetry::Telemetry;
@@ -89,9 +90,9 @@ impl Telemetry {
     /// Calls `flush` after each answer to Lambda, under [`run`](crate::run). Default: nothing is called.
     ///
     /// Export spans and metrics here. Lambda freezes the process when it asks for the next event; data that was not
-    /// exported waits for the next invocation, or is lost. The answer has been sent, so a slow or unreachable collector costs
-    /// time and no message. The call runs on a thread that may block, and has the rest of the invocation's time. If it
-    /// panics or takes longer, the log has a warning.
+    /// exported waits for the next invocation, or is lost. The answer has been sent, so a slow or unreachable collector
+    /// costs time and no message. The call runs on a thread that may block, and has the rest of the invocation's time. If
+    /// it panics or takes longer, the log has a warning.
     ///
     /// ```no_run
     /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }

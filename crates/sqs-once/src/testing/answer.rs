@@ -8,10 +8,10 @@ use aws_lambda_events::event::sqs::SqsBatchResponse;
 use crate::lambda::Reports;
 use crate::report::{Outcome, Report};
 
-/// The outcome of each record of a batch, and the records that the consumer reported to Lambda for a retry.
+/// The outcome of each message of a batch, and the messages that the consumer reported to Lambda for a retry.
 ///
 /// Every assertion returns the answer, so that assertions can be chained. A failed assertion panics and prints the whole
-/// batch. So does every method with a message id that no record has.
+/// batch. So does every method with a message id that no message has.
 #[derive(Clone)]
 pub struct Answer {
     reports: Reports,
@@ -27,7 +27,7 @@ impl Answer {
         }
     }
 
-    /// Asserts that the handler ran and its completion is recorded.
+    /// Asserts that the handler ran and its key is completed.
     #[track_caller]
     pub fn assert_processed(&self, message_id: &str) -> &Self {
         self.assert_outcome(message_id, Outcome::Processed)
@@ -39,13 +39,13 @@ impl Answer {
         self.assert_outcome(message_id, Outcome::Duplicate)
     }
 
-    /// Asserts that the record failed and will be retried.
+    /// Asserts that the message failed and will be retried.
     #[track_caller]
     pub fn assert_failed(&self, message_id: &str) -> &Self {
         self.assert_outcome(message_id, Outcome::Failed)
     }
 
-    /// Asserts that no retry can help. The record still returns to the queue unless it was moved to a dead-letter
+    /// Asserts that no retry can help. The message still returns to the queue unless it was moved to a dead-letter
     /// queue.
     #[track_caller]
     pub fn assert_terminal(&self, message_id: &str) -> &Self {
@@ -64,7 +64,7 @@ impl Answer {
         self.assert_outcome(message_id, Outcome::Ignored)
     }
 
-    /// Asserts the outcomes of all records, in the batch's order.
+    /// Asserts the outcomes of all messages, in the batch's order.
     ///
     /// ```
     /// use serde_json::json;
@@ -91,7 +91,7 @@ impl Answer {
         self
     }
 
-    /// Asserts that the reason in the record's log line contains `text`.
+    /// Asserts that the reason in the message's log line contains `text`.
     #[track_caller]
     pub fn assert_reason(&self, message_id: &str, text: &str) -> &Self {
         let reason = self.reason(message_id);
@@ -122,26 +122,26 @@ impl Answer {
         self.assert_retried::<&str>([])
     }
 
-    /// Returns the outcomes of all records, in the batch's order.
+    /// Returns the outcomes of all messages, in the batch's order.
     pub fn outcomes(&self) -> Vec<Outcome> {
         let reports = self.reports.iter();
         reports.map(|(_, report)| report.outcome()).collect()
     }
 
-    /// Returns the record's outcome.
+    /// Returns the message's outcome.
     #[track_caller]
     pub fn outcome(&self, message_id: &str) -> Outcome {
         self.report(message_id).outcome()
     }
 
-    /// Returns the reason of the record's outcome, as in the log.
+    /// Returns the reason of the message's outcome, as in the log.
     #[track_caller]
     pub fn reason(&self, message_id: &str) -> Option<&str> {
         self.report(message_id).reason()
     }
 
     /// Returns how long a message that returns to the queue stays hidden: for the handler's
-    /// [`retry_after`](crate::ResultExt::retry_after), for the consumer's backoff, or until another worker's lease on
+    /// [`retry_after`](crate::ResultExt::retry_after), for its backoff, or until another worker's lease on
     /// its key lapses. Without the feature `sqs`, the consumer does not change the visibility timeout.
     #[track_caller]
     pub fn delay(&self, message_id: &str) -> Option<Duration> {
@@ -184,7 +184,7 @@ impl Answer {
     }
 }
 
-/// Shows the batch as a table with one line for each record.
+/// Shows the batch as a table with one line for each message.
 impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.reports.is_empty() {

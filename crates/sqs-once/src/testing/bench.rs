@@ -141,12 +141,12 @@ impl Bench {
     /// Handles an event whose invocation may fail as a whole.
     ///
     /// # Errors
-    /// If the invocation fails as a whole: a record has no message id, or a setting is invalid.
+    /// If the invocation fails as a whole: a record of the event has no message id, or a setting is invalid.
     pub async fn try_run(&self, event: impl Borrow<Event>) -> Result<Answer, EventError> {
         self.invoke(&self.consumer, event.borrow()).await
     }
 
-    /// Handles an event in a separate process that dies after the first effect, before it is recorded. The store keeps
+    /// Handles an event in a separate process that dies after the first effect, before its key is completed. The store keeps
     /// the claim, and Lambda gets no answer. [`Writes`](crate::Writes) that a handler returned are not committed.
     ///
     /// # Panics

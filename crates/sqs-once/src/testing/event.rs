@@ -117,7 +117,7 @@ impl Record {
         }
     }
 
-    /// Sets the message id. Default: `m-` and the record's place in the event, from 1.
+    /// Sets the message id. Default: `m-` and the message's place in the event, from 1.
     ///
     /// A message that is sent again, or redriven, has another id. A message that is delivered again keeps its id.
     #[must_use]
@@ -126,7 +126,7 @@ impl Record {
         self
     }
 
-    /// Puts the message into a group of a FIFO queue. All records of the event should come from that queue.
+    /// Puts the message into a group of a FIFO queue. All messages of the event should come from that queue.
     #[must_use]
     pub fn fifo(mut self, group: impl Into<String>) -> Self {
         self.is_fifo = true;

@@ -52,7 +52,7 @@
 //! | a message that was sent again | use the same payload with another [`message_id`](Record::message_id) |
 //! | a key that another worker has claimed | call [`another_worker_claims`](Bench::another_worker_claims) first |
 //! | a lease that is lost while the handler runs | call `another_worker_claims` while the handler runs |
-//! | a crash between the effect and its record | call [`run_and_crash`](Bench::run_and_crash) |
+//! | a crash between the effect and its completion | call [`run_and_crash`](Bench::run_and_crash) |
 //! | a lease that lapses, a key that expires | [`advance`](TestClock::advance) the clock |
 //! | a store that fails, or an answer that is lost | call [`fail`](TestStore::fail) or [`lose_answers`](TestStore::lose_answers) |
 //! | the [`Writes`](crate::Writes) that handlers return, a condition that is not met | call [`writes`](TestStore::writes) or [`fail_condition`](TestStore::fail_condition) |

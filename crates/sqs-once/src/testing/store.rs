@@ -21,7 +21,7 @@ use crate::store::{
 pub enum Operation {
     /// Claims a key.
     Claim,
-    /// Records an effect, or commits it with its record.
+    /// Completes a key after its effect, or commits the effect with the completion.
     Complete,
     /// Releases a claim after its handler failed.
     Release,
@@ -96,7 +96,7 @@ struct Fault {
 
 impl TestStore {
     /// Makes the next `times` requests with this operation fail without effect. A request may contain the operations of
-    /// many records. `usize::MAX` means all requests from now on, and 0 none.
+    /// many messages. `usize::MAX` means all requests from now on, and 0 none.
     ///
     /// The consumer retries requests after [transient](StoreError::is_transient) errors.
     pub fn fail(&self, operation: Operation, kind: StoreErrorKind, times: usize) {

@@ -35,7 +35,7 @@ pub use sns::{Sns, SnsMeta};
 /// key extractors and fingerprints see its content ([`Message::content`]). The envelope's own id and times differ
 /// between copies of one event. A dead letter keeps the original body.
 ///
-/// An envelope that can't be opened, or that panics, makes only its own record terminal.
+/// An envelope that can't be opened, or that panics, makes only its own message terminal.
 ///
 /// You can write your own envelope:
 ///
@@ -72,7 +72,7 @@ pub trait Envelope: Send + Sync + 'static {
     /// Opens the envelope in `content`: the message's body, or the content of an outer envelope.
     ///
     /// # Errors
-    /// [`EnvelopeError`] if the content is not a valid envelope. The record is terminal, because a redelivery can't
+    /// [`EnvelopeError`] if the content is not a valid envelope. The message is terminal, because a redelivery can't
     /// help.
     fn open(&self, content: &str, message: &Message) -> Result<Opened, EnvelopeError>;
 

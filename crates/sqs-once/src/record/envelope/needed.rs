@@ -24,7 +24,7 @@ impl Needed {
         }
     }
 
-    /// Refuses a consumer whose envelope is missing, or is another one. Without the right one, no message would have the
+    /// Refuses a handler whose envelope is missing, or is another one. Without the right one, no message would have the
     /// metadata.
     pub(crate) fn check_all(
         needs: &[Self],

@@ -30,7 +30,7 @@ impl Opened {
         Self::default()
     }
 
-    /// Creates the result for a valid envelope without an event. The consumer acknowledges the record as
+    /// Creates the result for a valid envelope without an event. The consumer acknowledges the message as
     /// [`Outcome::Ignored`](crate::telemetry::Outcome::Ignored), without a handler or a claim, and logs the reason.
     pub fn ignored(reason: impl Into<String>) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Opened {
     /// Adds a message attribute, which [`Message::attribute`](crate::extract::Message::attribute) then finds.
     ///
     /// It never replaces another value. If the message's own attribute of this name, or another envelope's, has a
-    /// different value, the record is terminal.
+    /// different value, the message is terminal.
     #[must_use]
     pub fn with_attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.keep(name.into(), value.into());

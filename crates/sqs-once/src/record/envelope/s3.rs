@@ -15,8 +15,8 @@ use super::{Envelope, EnvelopeError, Opened};
 /// [`Outcome::Ignored`](crate::telemetry::Outcome::Ignored). A notification with several records is terminal. The
 /// format allows several, but S3 sends only one. To handle several, read the whole notification without this envelope.
 ///
-/// S3 may deliver a notification more than once. Use the key [`MessageKey::s3_event`](crate::key::MessageKey::s3_event) to recognise
-/// duplicates:
+/// S3 may deliver a notification more than once. Use the key
+/// [`MessageKey::s3_event`](crate::key::MessageKey::s3_event) to recognise duplicates:
 ///
 /// ```
 /// use serde::de::IgnoredAny;

@@ -11,7 +11,7 @@ use super::{BatchMetrics, Value};
 /// CloudWatch's limit of values per metric in one document.
 const MOST_VALUES: usize = 100;
 
-/// Writes a batch's metrics to stdout: one line for every hundred records of a route.
+/// Writes a batch's metrics to stdout: one line for every hundred messages of a route.
 pub(super) fn write(batch: &BatchMetrics, namespace: &str, service: &str, now: Timestamp) {
     let mut lines = Vec::new();
     for group in &batch.groups {

@@ -32,7 +32,7 @@ const COUNTERS: [(&str, &str, &str); 14] = [
     ("ColdStart", "faas.coldstarts", "{coldstart}"),
 ];
 
-/// Each metric with a value per record or call, with its instrument, its unit, and its bucket bounds.
+/// Each metric with a value per message or call, with its instrument, its unit, and its bucket bounds.
 const HISTOGRAMS: [(&str, &str, &str, &[f64]); 4] = [
     ("MessageAge", "sqs_once.message.age", "s", &AGES),
     (

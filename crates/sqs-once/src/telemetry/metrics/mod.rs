@@ -118,7 +118,7 @@ impl BatchMetrics {
     }
 }
 
-/// Returns the metrics of the records of one route.
+/// Returns the metrics of the messages of one route.
 fn of_route(records: &[(&Seen, &Entry)], tally: RouteTally) -> Vec<(&'static str, Value)> {
     let outcomes = Outcome::ALL.map(|outcome| {
         let count = records
@@ -137,7 +137,7 @@ fn of_route(records: &[(&Seen, &Entry)], tally: RouteTally) -> Vec<(&'static str
         ("Deferred", tally.deferred),
         ("BreakerOpened", tally.breakers_opened),
     ];
-    // Each metric costs money, so only consumers that have dependencies have these, as `OutcomeUnknown` needs its setting.
+    // Each metric costs money, so only handlers with dependencies have these, as `OutcomeUnknown` needs its setting.
     let of_dependencies = of_dependencies
         .into_iter()
         .filter(|_| tally.has_dependencies);
@@ -159,7 +159,7 @@ fn of_route(records: &[(&Seen, &Entry)], tally: RouteTally) -> Vec<(&'static str
     counts.chain(each).collect()
 }
 
-/// The metric that counts the records with an outcome.
+/// The metric that counts the messages with an outcome.
 fn of_outcome(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Processed => "Processed",

@@ -111,7 +111,7 @@ pub(crate) fn record_began(span: &Span, message: &Message) {
     begin(span, message.queue_arn().map(queue));
 }
 
-/// Ends the span of a record when the record ends, even if other code holds a handle to it.
+/// Ends the span of a message when the message ends, even if other code holds a handle to it.
 pub(crate) fn record_ended(span: &Span, message: &Message, entry: &Entry) {
     if span.is_disabled() {
         return;
@@ -149,7 +149,7 @@ pub(crate) fn store_request(span: &Span, keys: usize) {
     span.set_attribute("sqs_once.keys", count(keys));
 }
 
-/// Sets the attributes that spans of batches and records have in common. Everything that a sampler may use is set here
+/// Sets the attributes that spans of batches and messages have in common. Everything that a sampler may use is set here
 /// or earlier, except the name, which can't be set earlier.
 fn begin(span: &Span, queue: Option<&str>) {
     span.set_attribute("faas.trigger", "pubsub");
@@ -176,7 +176,7 @@ pub(crate) fn queue(arn: &str) -> &str {
     arn.rsplit(':').next().unwrap_or(arn)
 }
 
-/// Converts a count. Counts of records and bytes always fit.
+/// Converts a count. Counts of messages and bytes always fit.
 fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
