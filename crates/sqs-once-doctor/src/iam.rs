@@ -10,8 +10,8 @@ fn actions(service: &str, names: &str) -> Vec<String> {
     names.map(|name| format!("{service}:{name}")).collect()
 }
 
-/// The actions that an AWS managed policy allows on queues, tables, keys and objects. `name` is the policy's name or ARN; `None` if
-/// this table does not list it.
+/// The actions that an AWS managed policy allows on queues, tables, keys and objects. `name` is the policy's name or ARN;
+/// `None` if this table does not list it.
 fn managed_policy(name: &str) -> Option<Vec<String>> {
     Some(match name.rsplit('/').next().unwrap_or(name) {
         "AWSLambdaSQSQueueExecutionRole" => {

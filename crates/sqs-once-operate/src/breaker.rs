@@ -50,9 +50,9 @@ impl fmt::Display for BreakerName {
 /// The state of a breaker at a point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BreakerState {
-    /// Records are handled.
+    /// Messages are handled.
     Closed,
-    /// Records that depend on it return to the queue.
+    /// Messages that depend on it return to the queue.
     Open {
         /// The start of the outage.
         since: Timestamp,

@@ -14,8 +14,8 @@ use crate::breaker::opened;
 #[non_exhaustive]
 pub enum Change {
     /// The next message with this key runs, as its first attempt, with the token of earlier attempts, whatever
-    /// [`unknown_outcome`](sqs_once::Handler::unknown_outcome) sets for those. The item stays with an expired lease, since deleting it
-    /// would restart the fence.
+    /// [`unknown_outcome`](sqs_once::Handler::unknown_outcome) sets for those. The item stays with an expired lease, since
+    /// deleting it would restart the fence.
     Forget,
     /// Messages with this key are duplicates until `expiration`. An already completed key keeps a later expiry.
     ///
@@ -24,7 +24,7 @@ pub enum Change {
         /// The expiry, rounded up to the second when stored.
         expiration: Timestamp,
     },
-    /// Opens a breaker. Until then, records that depend on it return to the queue.
+    /// Opens a breaker. Until then, messages that depend on it return to the queue.
     Open {
         /// When a worker may send a probe.
         until: Timestamp,

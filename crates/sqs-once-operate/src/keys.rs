@@ -91,7 +91,8 @@ impl Keys {
         self.store.read(ids).await
     }
 
-    /// Visits the items of a listing until `each` returns `false`: it scans the whole table (`dynamodb:Scan`), or queries the ids of a sort key (`dynamodb:Query`).
+    /// Visits the items of a listing until `each` returns `false`: it scans the whole table (`dynamodb:Scan`), or queries
+    /// the ids of a sort key (`dynamodb:Query`).
     ///
     /// # Errors
     /// [`Error::Store`] if the table does not answer, and the errors of `each`.

@@ -35,7 +35,7 @@ pub enum Standing {
     InProgress,
     /// A worker claimed the key and failed or stopped.
     Failed,
-    /// The effect is done. The record may have expired.
+    /// The effect is done. The completion may have expired.
     Completed,
     /// The key was completed for another payload: the message had no effect.
     OtherPayload,
@@ -50,7 +50,7 @@ impl Standing {
             None => Self::NeverStarted,
             Some(State::InProgress) => Self::InProgress,
             Some(State::Lapsed | State::Released) => Self::Failed,
-            // Running it again would repeat the effect, even if the record expired.
+            // Running it again would repeat the effect, even if the completion has expired.
             Some(State::Completed | State::Expired) => Self::Completed,
             Some(State::Unknown) => Self::Unreadable,
         }

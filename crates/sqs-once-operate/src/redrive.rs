@@ -49,7 +49,7 @@ impl Selection {
     }
 }
 
-/// The outcome for one message.
+/// The result for one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// The message stays: it is not selected.
@@ -199,8 +199,7 @@ impl DeadLetters {
     }
 
     /// Deletes held messages permanently, until `stop` returns `true` or `before`, which is called before each, returns
-    /// `false`. Releases the remaining messages, and those that
-    /// it could not delete. Returns the number of deleted messages.
+    /// `false`. Releases the remaining messages, and those that it could not delete. Returns the number of deleted messages.
     ///
     /// # Errors
     /// [`Error::Queue`] if SQS does not answer. The number is returned in this case too.

@@ -14,9 +14,9 @@ pub enum State {
     Lapsed,
     /// The handler failed and released the key, or a user forgot the key.
     Released,
-    /// The effect is done and recorded.
+    /// The effect is done, and the key is completed.
     Completed,
-    /// The effect is done and recorded, but the record has expired: a duplicate would run again.
+    /// The effect is done, but the completion has expired: a duplicate would run again.
     Expired,
     /// The item has a status that no version of the protocol writes. The key cannot be claimed.
     Unknown,

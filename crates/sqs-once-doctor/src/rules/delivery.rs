@@ -65,7 +65,7 @@ pub(super) fn partial_response_missing(consumer: Consumer<'_>) -> Option<Problem
         mapping, function, ..
     } = consumer;
     let uses_sqs_once = function.is_some_and(Function::uses_sqs_once);
-    // A batch of one record fails or succeeds as a whole if the function reports failure by returning an error.
+    // A batch of one message fails or succeeds as a whole if the function reports failure by returning an error.
     let is_alone = mapping.batch_size.known() == Some(&1);
     if mapping.reports_failures.or(false)? || (is_alone && !uses_sqs_once) {
         return None;

@@ -179,7 +179,8 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// A value as JSON, with texts as [`Evaluator::text`] returns them. A value that is unknown before the deployment is null.
+    /// A value as JSON, with texts as [`Evaluator::text`] returns them. A value that is unknown before the deployment is
+    /// null.
     pub(crate) fn json(&self, view: &View<'a>) -> Value {
         let View::Node(node, path) = view else {
             return Value::Null;

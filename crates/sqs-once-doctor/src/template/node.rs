@@ -1,4 +1,4 @@
-//! A YAML or JSON document as a tree that records the position of every value.
+//! A YAML or JSON document as a tree with the position of every value.
 
 use crate::error::ReadError;
 use crate::field::Step;

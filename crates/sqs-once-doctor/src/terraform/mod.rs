@@ -50,8 +50,8 @@ pub(crate) fn read_configuration(
 /// Evaluates the Terraform configuration in `folder`, without Terraform and without AWS.
 ///
 /// The result has the shape of `terraform show -json` for a plan, as far as the doctor reads it: `planned_values` and
-/// `resource_changes`. A value that only AWS knows is a text such as `${aws_sqs_queue.orders.arn}`. Variables have the values
-/// of `terraform.tfvars` and `*.auto.tfvars`, or their defaults.
+/// `resource_changes`. A value that only AWS knows is a text such as `${aws_sqs_queue.orders.arn}`. Variables have the
+/// values of `terraform.tfvars` and `*.auto.tfvars`, or their defaults.
 ///
 /// # Errors
 /// [`ReadError::Io`] for a file that cannot be read, and [`ReadError::Hcl`] for one that is not valid.

@@ -66,8 +66,8 @@ pub(super) struct Answered<A> {
 /// built. `next_group` decides when one is sent:
 ///
 /// - A full request is sent at once. So is any other if so many entries wait that no further record starts.
-/// - Any other is sent when no record is ready, unless more entries may come: see [`Requests::waits`]. Directly after an answer
-///   records may be about to be ready.
+/// - Any other is sent when no record is ready, unless more entries may come: see [`Requests::waits`]. Directly after an
+///   answer, records may be about to be ready.
 pub(super) struct Batcher<E, A> {
     /// The most requests in flight.
     most: usize,

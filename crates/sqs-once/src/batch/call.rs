@@ -56,12 +56,12 @@ pub(super) struct Owned {
     pub(super) claim: Claim,
     /// The transaction that contains the claim, if there is one. Dropping it rolls it back.
     pub(super) transaction: Option<Box<dyn OpenTransaction>>,
-    /// Whether it replaces an attempt whose outcome has to be asked for.
+    /// Whether it replaces an attempt of unknown outcome that has to be asked about.
     pub(super) follows_unknown: bool,
 }
 
 impl Batch<'_> {
-    /// Calls a record's handler as soon as one may start, and records its effect.
+    /// Calls a record's handler as soon as one may start, and completes its key.
     pub(super) async fn handle<'b>(
         &'b self,
         record: &mut Record,
@@ -297,7 +297,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Ends a record whose handler has ended, or is not polled any more although its effect may be in flight.
+    /// Ends a record whose handler has ended, or is no longer polled although its effect may be in flight.
     async fn after_call(
         &self,
         record: &mut Record,
@@ -334,7 +334,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Records the effect of a handler that has succeeded.
+    /// Completes the key of a record whose handler has succeeded.
     async fn succeeded(
         &self,
         record: &mut Record,
@@ -424,7 +424,7 @@ pub(super) struct FirstAttempt {
     pub(super) is_this: bool,
     /// `None` if no item tells the time.
     pub(super) at: Option<Timestamp>,
-    /// Whether the outcome of the attempt before has to be asked for.
+    /// Whether the attempt before is of unknown outcome and has to be asked about.
     pub(super) is_unknown: bool,
 }
 

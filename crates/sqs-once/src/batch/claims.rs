@@ -40,7 +40,7 @@ pub(super) struct Candidate {
     pub(super) other_id: Option<OtherId>,
     /// When SQS received the message, or zero if its consumer has no cache.
     pub(super) sent_at: Timestamp,
-    /// Whether its claim replaces an attempt whose outcome has to be asked for.
+    /// Whether its claim replaces an attempt of unknown outcome that has to be asked about.
     pub(super) follows_unknown: bool,
 }
 

@@ -69,8 +69,8 @@ pub(super) enum Tail<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// Enters a record's report, and ends the records that wait for it. Returns how the rest of its message group returns, if
-    /// the group stops.
+    /// Enters a record's report, and ends the records that wait for it. Returns how the rest of its message group returns,
+    /// if the group stops.
     pub(super) fn end(&self, mut record: Record, mut report: Report) -> Option<Returns> {
         let at = record.at;
         report = report.warned(std::mem::take(&mut record.warnings));
@@ -144,8 +144,8 @@ impl<'a> Batch<'a> {
     /// Finishes what a record has left.
     pub(super) fn tail(&self, tail: Tail<'a>) -> BoxFuture<'_, ()> {
         match tail {
-            // It is sent at most twice: without it the lease lapses, and the next delivery decides again. If a lapsed claim counts
-            // as an attempt, it is sent until it is answered.
+            // It is sent at most twice: without it the lease lapses, and the next delivery decides again. If a lapsed claim
+            // counts as an attempt, it is sent until it is answered.
             Tail::Release(release) => {
                 let mut routes = self.engine.routes.iter();
                 let tries = match routes.any(|route| route.idempotency.counts_attempts()) {
@@ -302,7 +302,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Hides a record whose claim is left to lapse until then, if it has a delay. A delivery before that would find the claim.
+    /// Hides a record whose claim is left to lapse at least until then, if it has a delay. A delivery before that would find
+    /// the claim.
     pub(super) fn after_own_claim(&self, record: &Record, route: usize, report: Report) -> Report {
         if !self.engine.routes[route].idempotency.claims_before() {
             return report;
@@ -319,7 +320,7 @@ impl<'a> Batch<'a> {
             .open(&self.engine.routes[route].breakers)
     }
 
-    /// Ends a record whose handler has succeeded, although that could not be recorded.
+    /// Ends a record whose handler has succeeded, although its key could not be completed.
     pub(super) fn unrecorded(&self, error: &StoreError, commits_effect: bool) -> Report {
         let kind = error.kind();
         // An error that the store did not cause is shown in full, because it concerns only this record.
@@ -349,9 +350,9 @@ impl<'a> Batch<'a> {
         self.returned(record, returns)
     }
 
-    /// Ends a record that returns, perhaps because a dependency is unavailable. Then its remaining deliveries are spread over
-    /// the outage. On its last delivery, or before it expires, it moves to the dead-letter queue with the reason: SQS would
-    /// move it without, or delete it.
+    /// Ends a record that returns, perhaps because a dependency is unavailable. Then its remaining deliveries are spread
+    /// over the outage. On its last delivery, or before it expires, it moves to the dead-letter queue with the reason: SQS
+    /// would move it without a reason, or delete it.
     pub(super) fn returned<'b>(
         &'b self,
         record: &'b mut Record,
@@ -479,7 +480,7 @@ impl<'a> Batch<'a> {
         let token = self.route(record).zip(record.key.as_ref());
         let token =
             token.map(|(route, key)| IdempotencyToken::of(&route.idempotency.namespace, key));
-        // The store may not have recorded the value that the handler returned.
+        // The store may not have the value that the handler returned.
         let is_recorded = matches!(report, Report::Processed { .. } | Report::Duplicate { .. });
         HookCall {
             hook,

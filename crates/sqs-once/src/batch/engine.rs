@@ -24,36 +24,36 @@ pub enum PayloadMismatch {
     /// group continues. Without a declared fingerprint, a message with other top-level fields is a duplicate with a warning.
     #[default]
     Terminal,
-    /// Fails it. It is retried until the queue's redrive policy moves it. In a FIFO queue its message group waits for that.
+    /// The message fails. It is retried until the queue's redrive policy moves it. In a FIFO queue, its message group waits
+    /// for that.
     Retry,
-    /// Acknowledges it as a duplicate, with a warning in the log. Its own effect never happens.
+    /// The message is acknowledged as a duplicate, with a warning in the log. Its own effect never happens.
     Acknowledge,
 }
 
-/// Chooses what happens to a record without a business key, whose extractor returns
-/// [`KeyError::Missing`](crate::key::KeyError::Missing). Keys that are empty, too long or of the wrong kind, and
-/// extractors that fail, are always terminal.
+/// Chooses what happens to a message without a business key, whose extractor returns
+/// [`KeyError::Missing`](crate::key::KeyError::Missing). Keys that are empty, too long or of the wrong kind, and extractors
+/// that fail, are always terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MissingKey {
-    /// The record is terminal, because no retry can add a key (the default).
+    /// The message is terminal, because no retry can add a key (the default).
     #[default]
     Terminal,
-    /// The record runs without a claim or a record of its completion, on every delivery of the message. Its log line is a
-    /// warning.
+    /// The message runs without a claim and without a completion, on every delivery. Its log line is a warning.
     ///
-    /// The extractors [`IdempotencyToken`](crate::IdempotencyToken) and [`BusinessKey`](struct@crate::BusinessKey) use the message id
-    /// instead of the key. A message that is sent again or redriven has a new id. The fence is the same as for a first
-    /// claim.
+    /// The extractors [`IdempotencyToken`](crate::IdempotencyToken) and [`BusinessKey`](struct@crate::BusinessKey) use the
+    /// message id instead of the key. A message that is sent again or redriven has a new id. The fence is the same as for a
+    /// first claim.
     ///
-    /// A consumer whose handler returns [`Writes`](crate::Writes) or takes a transaction refuses to start with this
-    /// policy, because its effect commits with the record of the key.
+    /// A consumer whose handler returns [`Writes`](crate::Writes) or takes a transaction refuses to start with this policy,
+    /// because its effect commits with the completion of the key.
     ProcessUnprotected,
     /// The message returns to the queue until the queue's redrive policy moves it.
     Retry,
 }
 
-/// What a record that does not succeed means for the rest of a FIFO queue's batch.
+/// Chooses what a message that does not succeed means for the rest of a FIFO queue's batch.
 ///
 /// ```
 /// use sqs_once::policy::Fifo;
@@ -67,7 +67,7 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// Returns the rest of the record's message group, also after a dead letter. Other groups continue.
+    /// Returns the rest of the message's group to the queue, also after a dead letter. Other groups continue.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -76,16 +76,16 @@ impl Fifo {
         }
     }
 
-    /// Returns every record of the batch that has not started, in all groups.
+    /// Returns every message of the batch that has not started, in all groups.
     #[must_use]
     pub const fn return_batch(mut self) -> Self {
         self.returns_batch = true;
         self
     }
 
-    /// Lets the rest of a message group continue at once after its terminal record was moved to the dead-letter queue.
+    /// Lets the rest of a message group continue at once after its terminal message was moved to the dead-letter queue.
     ///
-    /// A terminal record that could not be moved always stops its group. So does one without a dead-letter queue.
+    /// A terminal message that could not be moved always stops its group. So does one without a dead-letter queue.
     #[cfg(feature = "sqs")]
     #[must_use]
     pub const fn pass_dead_letters(mut self) -> Self {
@@ -94,10 +94,10 @@ impl Fifo {
     }
 }
 
-/// Chooses what happens to a record whose key another worker has claimed.
+/// Chooses what happens to a message whose key another worker has claimed.
 ///
-/// For a handler that takes a transaction, a record returns to the queue at once if its key was claimed
-/// without a transaction. A transaction waits for an earlier one on its key until the deadline.
+/// For a handler that takes a transaction, a message returns to the queue at once if its key was claimed without a
+/// transaction. A transaction waits for an earlier one on its key until the deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InProgress {
@@ -107,7 +107,7 @@ pub enum InProgress {
     ReturnToQueue,
     /// The consumer tries to claim the key again, with growing pauses, until the other worker is done or its lease has
     /// lapsed. The message returns to the queue if this takes longer than the given time. Each try costs as much as a
-    /// duplicate. A waiting record does not count towards the concurrency. At most 100 records of a batch wait; others
+    /// duplicate. A waiting message does not count towards the concurrency. At most 100 messages of a batch wait; others
     /// return to the queue at once.
     Wait(Duration),
 }
@@ -205,14 +205,14 @@ impl Engine {
 
     /// Returns how many requests for claims may be in flight, and how many for settlements.
     pub(super) fn requests_in_flight(&self) -> usize {
-        // Each effect of a handler of single records that commits with its record is a request of its own.
+        // Each effect of a handler of single records that commits with the completion of its key is a request of its own.
         match self.commits_effects() {
             true => Requests::Single.in_flight(),
             false => self.requests.in_flight(),
         }
     }
 
-    /// Returns how many effects that commit with their record one request carries.
+    /// Returns how many effects that commit with the completion of their key one request carries.
     pub(super) fn commits_in_a_request(&self) -> usize {
         match self.requests {
             Requests::Batched if self.batch_call().is_some() && self.commits_effects() => COMMITS,

@@ -256,8 +256,8 @@ impl<'a> Gate<'a> {
         }
     }
 
-    /// Decides how long a message stays hidden while a dependency is unavailable. Asks its queue for its settings first, until
-    /// the time for handlers is over.
+    /// Decides how long a message stays hidden while a dependency is unavailable. Asks its queue for its settings first,
+    /// until the time for handlers is over.
     pub(super) async fn hiding(
         &self,
         dependency: &str,
@@ -391,8 +391,8 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Ends a call. If its blocking code goes on, its place and its transaction stay taken until the code has ended: other code
-    /// and another delivery wait for them. Otherwise returns the transaction.
+    /// Ends a call. If its blocking code goes on, its place and its transaction stay taken until the code has ended: other
+    /// code and another delivery wait for them. Otherwise returns the transaction.
     pub(super) fn end(
         self,
         code: handler::Running,

@@ -8,8 +8,8 @@ use crate::handler::Running;
 use crate::key::ItemId;
 use crate::store::{Claim, Owner};
 
-/// The claims whose handlers run, and those of cancelled handlers whose code goes on. They outlive the batch, because a handler may
-/// block its thread.
+/// The claims whose handlers run, and those of cancelled handlers whose code goes on. They outlive the batch, because a
+/// handler may block its thread.
 #[derive(Clone, Default)]
 pub(super) struct Held(Arc<Mutex<Slab<Hold>>>);
 

@@ -1,4 +1,4 @@
-//! The user's hooks, and the record end that they receive.
+//! The user's hooks, and the end of a record that they receive.
 
 use std::fmt;
 use std::sync::Arc;
@@ -88,7 +88,7 @@ where
     Arc::new(move |end| Box::pin(hook(end)))
 }
 
-/// The end of a record: the argument of the hooks [`on_done`](crate::Handler::on_done) and
+/// The end of a message: the argument of the hooks [`on_done`](crate::Handler::on_done) and
 /// [`on_failure`](crate::Handler::on_failure).
 #[derive(Clone)]
 pub struct RecordEnd {
@@ -99,12 +99,12 @@ pub struct RecordEnd {
 }
 
 impl RecordEnd {
-    /// The message.
+    /// Returns the message.
     pub fn message(&self) -> &Message {
         &self.message
     }
 
-    /// The outcome of the record.
+    /// Returns the outcome of the message, as in the log.
     pub fn outcome(&self) -> Outcome {
         self.report.outcome()
     }
@@ -114,12 +114,12 @@ impl RecordEnd {
         self.report.is_acknowledged()
     }
 
-    /// The reason of the outcome, as in the log; `None` without a reason.
+    /// Returns the reason of the outcome, as in the log; `None` without a reason.
     pub fn reason(&self) -> Option<&str> {
         self.report.reason()
     }
 
-    /// The token that the handler of this event receives; `None` for a record without a usable key.
+    /// Returns the token that the handler of this event receives; `None` for a message without a usable key.
     pub fn token(&self) -> Option<&IdempotencyToken> {
         self.token.as_ref()
     }
@@ -138,7 +138,7 @@ impl RecordEnd {
 const MISFIT: &str = "the value recorded for the key does not fit the type that the hook reads: an earlier version may have \
      recorded another type";
 
-/// Does not show the recorded value.
+/// Omits the completion's value.
 impl fmt::Debug for RecordEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecordEnd")

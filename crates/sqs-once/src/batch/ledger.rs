@@ -1,4 +1,4 @@
-//! The outcome of each record. A record without an entry counts as failed.
+//! The entry of each record. A record without one counts as failed.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! Schedules the records of one batch, and answers with their outcomes.
+//! Schedules the records of one batch, and answers with their results.
 
 mod answer;
 mod batcher;

@@ -134,8 +134,8 @@ impl Batch<'_> {
         Unready::Failed(failure)
     }
 
-    /// Waits for memory for a body. The records that hold bodies go on without more, except those of a batch handler, which wait
-    /// for each other: there a record returns if only they could make room.
+    /// Waits for memory for a body. The records that hold bodies go on without more, except those of a batch handler, which
+    /// wait for each other: there a record returns if only they could make room.
     async fn memory(&self, memory: &Arc<BodyMemory>) -> Result<HeldMemory, Untried> {
         poll_fn(|context| {
             if let Some(reason) = self.stop.claims_over() {

@@ -46,9 +46,9 @@ pub(super) struct Record {
     pub(super) taken_up: Option<Instant>,
     /// Its span, from the first use to its end.
     pub(super) span: Option<Span>,
-    /// The value that its handler recorded, now or when the key was completed.
+    /// The completion's value, from this call of the handler or from the key's item.
     pub(super) data: Option<Arc<str>>,
-    /// Warnings for its log line, regardless of its outcome.
+    /// Warnings for its log line, however the record ends.
     pub(super) warnings: Vec<Reason>,
     /// The message with its fetched body, until the record ends.
     pub(super) message: Option<Arc<Message>>,
@@ -392,8 +392,8 @@ impl<'a> Batch<'a> {
         Ok(self.handle(record, route, places, admitted).await)
     }
 
-    /// Waits until the handler of a record may start whose key must not be claimed earlier. A key that is claimed ahead looks as
-    /// if its handler had started.
+    /// Waits until the handler of a record whose key must not be claimed earlier may start. A key that is claimed ahead
+    /// looks as if its handler had started.
     fn start_before_claim<'b>(
         &'b self,
         record: &'b mut Record,

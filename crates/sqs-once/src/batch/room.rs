@@ -92,7 +92,8 @@ impl Room {
         }
     }
 
-    /// Takes a place for a record of a route if there is one, and if fewer than `most` of its records wait for their handlers.
+    /// Takes a place for a record of a route if there is one, and if fewer than `most` of its records wait for their
+    /// handlers.
     pub(super) fn enter(&self, route: usize, most: Option<usize>) -> Option<Slot<'_>> {
         let mut state = self.state();
         let of_route = state.of_route[route];

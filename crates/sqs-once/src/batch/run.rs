@@ -69,7 +69,7 @@ pub(super) struct Counts {
     pub(super) waiting: AtomicUsize,
 }
 
-/// Runs a batch until every record has an outcome and every settlement an answer.
+/// Runs a batch until every record has a report and every settlement an answer.
 pub(super) async fn run(engine: &Engine, ledger: &Ledger, deadline: Deadline, running: Running) {
     let batch = Batch::new(engine, ledger, deadline, running);
     let (claims, settlements) = (ClaimRequests(&batch), SettlementRequests(&batch));

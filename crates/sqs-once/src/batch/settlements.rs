@@ -1,4 +1,4 @@
-//! The requests that end claims and record effects. Those that are ready together share one.
+//! The requests that end claims and complete keys. Those that are ready together share one.
 
 use tracing::{Instrument, debug_span};
 
@@ -21,9 +21,9 @@ impl Batch<'_> {
     ///
     /// Leaves the release of a claim whose completion a condition has refused.
     ///
-    /// Stops the batch if completions can't be recorded, because further effects would repeat with every delivery. An error
-    /// does not stop it if the effect was to commit with its record: the effect has not happened, and the error may concern
-    /// this record alone.
+    /// Stops the batch if keys can't be completed, because further effects would repeat with every delivery. An error does
+    /// not stop it if the effect was to commit with the completion of its key: the effect has not happened, and the error
+    /// may concern this record alone.
     pub(super) async fn settle(
         &self,
         ending: PendingSettlement,
@@ -63,7 +63,8 @@ impl Batch<'_> {
         }
     }
 
-    /// Releases the claim of a record whose handler never started, unless its key would forget an attempt that the claim replaced.
+    /// Releases the claim of a record whose handler never started, unless its key would forget an attempt that the claim
+    /// replaced.
     pub(super) fn release_unstarted(&self, route: usize, owned: Option<&Owned>) {
         let owned = owned.filter(|owned| !owned.follows_unknown);
         self.release(route, owned.map(|owned| &owned.claim));

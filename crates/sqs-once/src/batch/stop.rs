@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::report::Untried;
 
-/// Set once the rest of a batch returns to the queue. It never starts again.
+/// Set once the rest of a batch returns to the queue. The batch never starts again.
 #[derive(Default)]
 pub(super) struct Stop {
     /// Whether anything was set. Records look at every step.

@@ -29,10 +29,9 @@ type Reconcile = Arc<dyn Fn(EarlierAttempt) -> CallFuture<Reconciled> + Send + S
 /// Chooses what happens to an event after an attempt of unknown outcome.
 ///
 /// An attempt is of unknown outcome if it may have had its effect, and nothing tells whether it did: its process was killed
-/// or stopped working, the handler was cancelled by its deadline, by
-/// [`attempt_timeout`](crate::Handler::attempt_timeout) or by a layer, it panicked, its completion could not be recorded, or
-/// it failed with [`outcome_unknown`](crate::ResultExt::outcome_unknown). After every other error the next attempt runs,
-/// with any setting.
+/// or stopped working, the handler was cancelled by its deadline, by [`attempt_timeout`](crate::Handler::attempt_timeout) or
+/// by a layer, it panicked, its key could not be completed, or it failed with
+/// [`outcome_unknown`](crate::ResultExt::outcome_unknown). After every other error the next attempt runs, with any setting.
 ///
 /// ```
 /// # #[derive(serde::Deserialize)] struct Withdrawal { id: String }
@@ -65,15 +64,15 @@ impl UnknownOutcome {
         Self(None)
     }
 
-    /// The handler does not run again. The record is terminal, with a reason that begins with `outcome unknown`. Its key
+    /// The handler does not run again. The message is terminal, with a reason that begins with `outcome unknown`. Its key
     /// keeps the attempt until an operator completes or forgets the key, or the table deletes its item, after the
     /// [`retention`](crate::Handler::retention).
     pub fn dead_letter() -> Self {
         Self(Some(Rule::default()))
     }
 
-    /// Calls `hook` before the handler, to find out the outcome. A hook that fails fails the record as a handler would, and
-    /// its next delivery asks again.
+    /// Calls `hook` before the handler, to find out whether the attempt had its effect. A hook that fails fails the message
+    /// as a handler would, and its next delivery asks again.
     ///
     /// ```
     /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
@@ -223,8 +222,7 @@ pub(super) fn reason(why: &str) -> Reason {
     Code::OutcomeUnknown.because(format!("{REASON}: {why}; {WAY_OUT}"))
 }
 
-/// An earlier attempt at an event, whose outcome is not known: the argument of the hook
-/// [`reconcile`](UnknownOutcome::reconcile).
+/// An earlier attempt of unknown outcome at an event: the argument of the hook [`reconcile`](UnknownOutcome::reconcile).
 #[derive(Clone)]
 pub struct EarlierAttempt {
     message: Arc<Message>,
@@ -245,18 +243,18 @@ impl EarlierAttempt {
         }
     }
 
-    /// The message of this delivery.
+    /// Returns the message of this delivery.
     pub fn message(&self) -> &Message {
         &self.message
     }
 
-    /// The token that every attempt at this event receives.
+    /// Returns the token that every attempt at this event receives.
     pub fn token(&self) -> &IdempotencyToken {
         &self.token
     }
 
-    /// When the event was attempted for the first time, to within a millisecond for each attempt since. `None` after an
-    /// attempt of Powertools for AWS Lambda, which records no time.
+    /// Returns when the event was attempted for the first time, to within a millisecond for each attempt since. `None` after
+    /// an attempt of Powertools for AWS Lambda, which stores no time.
     pub fn first_attempted_at(&self) -> Option<Timestamp> {
         self.first_attempted_at
     }
@@ -272,14 +270,14 @@ impl fmt::Debug for EarlierAttempt {
     }
 }
 
-/// The result of the hook [`reconcile`](UnknownOutcome::reconcile): the outcome of an earlier attempt.
+/// The result of the hook [`reconcile`](UnknownOutcome::reconcile): whether an earlier attempt had its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reconciled {
-    /// The effect has happened: the record is processed without calling the handler.
+    /// The effect has happened: the message is processed without calling the handler.
     Done,
     /// The effect has not happened: the handler runs.
     NotDone,
-    /// It can't be found out: the record is terminal.
+    /// It can't be found out: the message is terminal.
     Unknown,
 }

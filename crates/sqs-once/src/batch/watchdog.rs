@@ -1,5 +1,5 @@
-//! Looks after batches from a thread of its own: wakes a runtime whose answer is due, and ends a process whose code would outlive
-//! the lease of its key.
+//! Looks after batches from a thread of its own: wakes a runtime whose answer is due, and ends a process whose code would
+//! outlive the lease of its key.
 
 use std::process::exit;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -17,9 +17,9 @@ use crate::time::{Clock, Timestamp};
 
 use super::held::Held;
 
-/// How often the thread looks. One thread serves all batches, because starting one costs as much CPU time as handling several
-/// records. A task could not do this: handlers may block every thread of the runtime, and its timers stop while the process is
-/// frozen.
+/// How often the thread looks. One thread serves all batches, because starting one costs as much CPU time as handling
+/// several records. A task could not do this: handlers may block every thread of the runtime, and its timers stop while the
+/// process is frozen.
 const PERIOD: Duration = Duration::from_millis(100);
 
 static WATCHDOG: Mutex<Watchdog> = Mutex::new(Watchdog {
@@ -61,8 +61,8 @@ pub(crate) fn turn_on() {
     watchdog().is_on = true;
 }
 
-/// Counts an invocation from the moment at which its event is there. `None` if the process takes no further event: SQS delivers this
-/// one again.
+/// Counts an invocation from the moment at which its event is there. `None` if the process takes no further event: SQS
+/// delivers this one again.
 pub(crate) fn invoked() -> Option<InFlight> {
     IN_FLIGHT.fetch_add(1, Ordering::SeqCst);
     let in_flight = InFlight(());
@@ -141,8 +141,8 @@ impl Watched {
 
     /// Wakes a worker of the runtime once the answer is due, and while leases are renewed.
     ///
-    /// One Tokio worker drives timers and network for all workers. If it runs a task whose handler blocks, no timer fires and no
-    /// answer goes out until another thread wakes a second worker.
+    /// One Tokio worker drives timers and network for all workers. If it runs a task whose handler blocks, no timer fires
+    /// and no answer goes out until another thread wakes a second worker.
     fn wake(&self, now: Instant) {
         if now >= self.answer_by {
             self.runtime.spawn(async {});

@@ -292,7 +292,7 @@ impl Breakers {
         for &at in on {
             let circuit = &mut states.circuits[at];
             let dependency = &self.dependencies[at];
-            // The call may not have come to the other dependencies.
+            // The call may not have reached the other dependencies.
             if let Tried::Unavailable(name) | Tried::Answered(name) = tried
                 && *name != **dependency.name()
             {

@@ -30,7 +30,7 @@ impl QueueLimits {
     }
 }
 
-/// What a message that returns during an outage gets.
+/// What happens to a message that returns during an outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hiding {
     For(Duration),
@@ -64,8 +64,7 @@ impl Deliveries {
     }
 }
 
-/// Returns how long a message stays hidden that has `left` deliveries after this one, `elapsed` into an outage. `bits` are
-/// random.
+/// Returns how long a message with `left` further deliveries stays hidden, `elapsed` into an outage. `bits` are random.
 ///
 /// The waits grow by the same factor, from `shortest`, so that the last delivery comes when the outage has lasted for
 /// `outage`. So a message returns late after an outage in proportion to the length of the outage. An outage that has lasted

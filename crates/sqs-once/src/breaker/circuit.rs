@@ -3,8 +3,8 @@
 use crate::store::Owner;
 use crate::time::Timestamp;
 
-/// What a handler's call tells about its dependencies. A call that ended otherwise tells nothing, because it may not have come
-/// to them.
+/// What a handler's call tells about its dependencies. A call that ended otherwise tells nothing, because it may not have
+/// reached them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tried<'a> {
     Succeeded,

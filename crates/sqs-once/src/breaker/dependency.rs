@@ -25,7 +25,7 @@ type IsUnavailable = Arc<dyn Fn(&(dyn Error + 'static)) -> bool + Send + Sync>;
 #[derive(Clone)]
 struct Check {
     is_unavailable: IsUnavailable,
-    /// Whether an error counts that has such a cause.
+    /// Whether an error with such a cause counts.
     by_cause: bool,
 }
 
@@ -47,7 +47,7 @@ pub struct Dependency {
     pub(super) outage: Duration,
     pub(crate) max_in_flight: Option<usize>,
     checks: Vec<Check>,
-    /// For the warning about an error that has such a cause, but does not count.
+    /// For the warning about an error that has such a cause but does not count.
     warned: Arc<Once>,
 }
 
@@ -76,7 +76,7 @@ impl Dependency {
         self
     }
 
-    /// Sets how long the breaker stays open before one record is tried. Default: 30 s. Zero fails at
+    /// Sets how long the breaker stays open before one message is tried. Default: 30 s. Zero fails at
     /// [`init`](crate::Consumer::init).
     #[must_use]
     pub fn probe_every(mut self, pause: Duration) -> Self {
@@ -84,9 +84,9 @@ impl Dependency {
         self
     }
 
-    /// Sets the length of the outage that messages should survive. Default: 24 h. The consumer spreads the deliveries
-    /// that a message has left over this time. A shorter time brings messages back sooner after an outage. Times below
-    /// the pause of [`probe_every`](Self::probe_every) fail at [`init`](crate::Consumer::init).
+    /// Sets the length of the outage that messages should survive. Default: 24 h. The consumer spreads the remaining
+    /// deliveries of a message over this time. A shorter time brings messages back sooner after an outage. Times below the
+    /// pause of [`probe_every`](Self::probe_every) fail at [`init`](crate::Consumer::init).
     #[must_use]
     pub fn outage(mut self, outage: Duration) -> Self {
         self.outage = outage;

@@ -2,8 +2,8 @@
 //!
 //! The state that environments share is one item for each dependency, written with the claims of the protocol. A breaker is
 //! open while the item is claimed and the lease holds. A worker that claims the item after its lease sends the probe. A
-//! completed item, or none, is a closed breaker. So one conditional write elects the probe, and a worker that dies leaves
-//! a lease that lapses.
+//! completed item, or none, is a closed breaker. So one conditional write elects the probe, and a worker that dies leaves a
+//! lease that lapses.
 
 mod breakers;
 mod budget;

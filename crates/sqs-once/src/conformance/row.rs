@@ -141,7 +141,7 @@ pub(super) fn completion(expires: u64, data: Option<&str>) -> Settling {
     Settling::complete(at(expires), data.map(Into::into))
 }
 
-/// The record of an effect whose key was not claimed.
+/// The completion of a key that was not claimed.
 pub(super) fn recording(now: u64, body: Option<&str>, data: Option<&str>) -> Recording {
     let mut recording = Recording::new(at(now), at(now + RETENTION));
     recording.fingerprint = body.and_then(fingerprint);

@@ -121,7 +121,7 @@ pub(super) fn foreign_items() -> Vec<Row> {
     rows
 }
 
-/// Completions, releases and renewals of claims, and records without a claim.
+/// Completions, releases and renewals of claims, and completions without a claim.
 pub(super) fn settlements() -> Vec<Row> {
     let renew = |lease| Settling::renew(at(lease));
     let one = || record(0, Some("one"), None);
@@ -218,9 +218,9 @@ pub(super) fn carry_overs() -> Vec<Row> {
     rows.collect()
 }
 
-/// Effects that commit together with their record: [`Settling::Commit`], through
-/// [`Store::settle`](crate::store::Store::settle), and through [`AtomicWrites`](crate::store::AtomicWrites) if the
-/// store has it.
+/// Effects that commit together with the completion of their key: [`Settling::Commit`], through
+/// [`Store::settle`](crate::store::Store::settle), and through [`AtomicWrites`](crate::store::AtomicWrites) if the store has
+/// it.
 pub(super) fn commits() -> Vec<Row> {
     let commit_of = |now, body, data| Settling::Commit(recording(now, body, data));
     let commit = |now| commit_of(now, Some("one"), None);

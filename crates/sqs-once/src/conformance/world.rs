@@ -253,7 +253,7 @@ impl<'a, F: Fixture> World<'a, F> {
         1
     }
 
-    /// The store reads the items that it should have, and they are in its table.
+    /// Checks that the store reads the items that it should have, and that they are in its table.
     async fn items_are(&self, ids: &[ItemId]) -> Result<(), String> {
         let expected = ids.iter().map(|id| self.items.get(id).cloned());
         let expected: Vec<_> = expected.collect();

@@ -1,10 +1,10 @@
-//! How long a failed record stays hidden in the queue.
+//! How long a failed message stays hidden in the queue.
 
 use std::time::Duration;
 
 use crate::error::ConfigError;
 
-/// Chooses how long messages that return to the queue stay hidden: longer with every delivery.
+/// Chooses how long messages that return to the queue stay hidden. The time grows with every delivery.
 ///
 /// ```
 /// use std::time::Duration;
@@ -20,9 +20,9 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Hides a message after its *n*th delivery for a random time between `floor · 2ⁿ⁻¹` and twice that. If this
-    /// exceeds `ceiling`, the time is between half of `ceiling` and `ceiling`. The time is random so that messages that
-    /// failed together don't return together. SQS allows 12 hours at most.
+    /// Hides a message after its *n*th delivery for a random time between `floor · 2ⁿ⁻¹` and twice that. If this exceeds
+    /// `ceiling`, the time is between half of `ceiling` and `ceiling`. The time is random so that messages that failed
+    /// together don't return together. SQS allows 12 hours at most.
     ///
     /// A consumer fails at [`init`](crate::Consumer::init) if `floor` is zero or longer than `ceiling`.
     pub const fn exponential(floor: Duration, ceiling: Duration) -> Self {

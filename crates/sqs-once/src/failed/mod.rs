@@ -1,4 +1,4 @@
-//! What happens to a record that did not succeed.
+//! What happens to a message that did not succeed.
 
 #[cfg(feature = "sqs")]
 mod attributes;
@@ -46,7 +46,7 @@ pub(crate) struct Cause {
     pub(crate) reason: String,
     /// The error and its causes, in one line.
     pub(crate) chain: String,
-    /// The id of the key's item in the table, if the record has a key.
+    /// The id of the key's item in the table, if the message has a key.
     pub(crate) key: Option<ItemId>,
 }
 
@@ -70,15 +70,15 @@ pub(crate) type Sending<'a> = BoxFuture<'a, Result<(), BoxError>>;
 pub(crate) const UNANSWERED: &str = "SQS did not answer in time for the deadline";
 
 pub(crate) trait DeadLetters: Send + Sync {
-    /// Sends a copy of the message to the dead-letter queue, with the cause. The message may leave its own queue only
-    /// after that.
+    /// Sends a copy of the message to the dead-letter queue, with the cause. The message may leave its own queue only after
+    /// that.
     fn send<'a>(&'a self, message: &'a Message, cause: &'a Cause) -> Sending<'a>;
 }
 
 /// A queue that messages come from.
 pub(crate) trait Visibility: Send + Sync {
-    /// Hides each message of the queue for its time from now; `ran` is how long its batch ran. Logs failures: the messages of a failed
-    /// request return when their queue's visibility timeout ends.
+    /// Hides each message of the queue for its time from now; `ran` is how long its batch ran. Logs failures: the messages
+    /// of a failed request return when their queue's visibility timeout ends.
     fn hide<'a>(&'a self, waits: Vec<(&'a Message, Duration)>, ran: Duration) -> BoxFuture<'a, ()>;
 
     /// Returns the visibility timeout of the message's queue, if the queue can be asked.

@@ -40,8 +40,8 @@ impl Queue {
         Self::default()
     }
 
-    /// Describes the queue with this ARN. What it does not set is that of [`any`](Self::any). A text that is not the ARN
-    /// of an SQS queue fails at [`init`](crate::Consumer::init).
+    /// Describes the queue with this ARN. Settings that it leaves out are those of [`any`](Self::any). A text that is not
+    /// the ARN of an SQS queue fails at [`init`](crate::Consumer::init).
     pub fn arn(arn: impl Into<String>) -> Self {
         Self {
             arn: Some(arn.into()),
@@ -49,8 +49,8 @@ impl Queue {
         }
     }
 
-    /// Sends terminal records to the queue at `url` at once, and acknowledges them after SQS has confirmed the copy.
-    /// Default: `SQS_ONCE_DLQ_URL`; else terminal records stay in their queue until its redrive policy moves them.
+    /// Sends terminal messages to the queue at `url` at once, and acknowledges them after SQS has confirmed the copy.
+    /// Default: `SQS_ONCE_DLQ_URL`; else terminal messages stay in their queue until its redrive policy moves them.
     ///
     /// The function's role needs `sqs:SendMessage` on that queue. Body, attributes, message group and trace header are
     /// kept. A FIFO queue gets the message id as deduplication id, and also as message group if the message has no
@@ -68,14 +68,14 @@ impl Queue {
     /// | `sqs-once-function` | the Lambda function's name |
     /// | `sqs-once-error-chain` | the error and its causes, at most 16 KiB; absent if it equals the reason |
     ///
-    /// SQS allows 10 attributes and 1 MiB per message. If the attributes do not all fit, the consumer first shortens
-    /// reason and chain. Then it leaves out attributes from the table's end, the reason last. A message that already
-    /// has 10 attributes gets none of these; the log line of its record has the reason. If the message with these
-    /// attributes exceeds the queue's `MaximumMessageSize`, it is sent without them.
+    /// SQS allows 10 attributes and 1 MiB per message. If the attributes do not all fit, the consumer first shortens reason
+    /// and chain. Then it leaves out attributes from the table's end, the reason last. A message that already has 10
+    /// attributes gets none of these; its log line has the reason. If the message with these attributes exceeds the queue's
+    /// `MaximumMessageSize`, it is sent without them.
     ///
-    /// The consumer refuses to move a message to the queue that it came from: the record fails, with the reason in the
-    /// log. A queue [by its ARN](Self::arn) that names itself here fails at [`init`](crate::Consumer::init), as does a
-    /// text that is not a URL.
+    /// The consumer refuses to move a message to the queue that it came from: the message fails, with the reason in the log.
+    /// A queue [by its ARN](Self::arn) that names itself here fails at [`init`](crate::Consumer::init), as does a text that
+    /// is not a URL.
     ///
     /// Characters that SQS refuses become `U+FFFD`. A message that returns from the dead-letter queue and fails again
     /// has only the attributes of its last move. A message whose body can't be read at all is not sent: only redrive
@@ -92,7 +92,7 @@ impl Queue {
         self
     }
 
-    /// Takes from `any` what this one does not set.
+    /// Takes the settings that this one leaves out from `any`.
     pub(super) fn or(self, any: &Self) -> Self {
         Self {
             arn: self.arn,

@@ -1,4 +1,4 @@
-//! The settings for failed records, from code and environment.
+//! The settings for failed messages, from code and environment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ pub(crate) struct FailedSettings {
     pub(crate) bench: Option<Queues>,
 }
 
-/// Where the messages of each queue go that did not succeed.
+/// Where the failed messages of each queue go.
 #[derive(Default)]
 pub(crate) struct FailedRecords {
     by_arn: BTreeMap<String, Ways>,
     others: Ways,
 }
 
-/// Where a queue's messages go that did not succeed: to its dead-letter queue, or back after a while.
+/// Where a queue's failed messages go: to its dead-letter queue, or back after a while.
 #[derive(Clone, Default)]
 pub(crate) struct Ways {
     pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,

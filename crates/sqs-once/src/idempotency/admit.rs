@@ -114,8 +114,8 @@ impl KeyRules {
         Ok((first_of(answers)?, transaction))
     }
 
-    /// Opens one transaction for all claims whose keys the cache does not know. Each claim has the time at which SQS received
-    /// its message. Waits up to `patience` for others on the keys. The transaction lasts for `limit` at most.
+    /// Opens one transaction for all claims whose keys the cache does not know. Each claim has the time at which SQS
+    /// received its message. Waits up to `patience` for others on the keys. The transaction lasts for `limit` at most.
     pub(crate) async fn begin_all(
         &self,
         claims: Vec<(Claim, Timestamp)>,

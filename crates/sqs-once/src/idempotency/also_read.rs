@@ -32,7 +32,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) other_id: &'a Option<OtherId>,
     /// When SQS received the message. Zero without a message or a cache.
     pub(crate) sent_at: Timestamp,
-    /// Whether the claim replaces an attempt whose outcome has to be asked for.
+    /// Whether the claim replaces an attempt of unknown outcome that has to be asked about.
     pub(crate) follows_unknown: &'a mut bool,
 }
 
@@ -162,7 +162,7 @@ pub(super) async fn check_other_ids(
             }
             Admission::Refused(refusal) if rules.claims_before() => {
                 let settling = rules.settling(one.claim, run, other, refusal, item);
-                // Released, its key would forget the attempt that it replaced.
+                // If the claim were released, its key would forget the attempt that it replaced.
                 if !*one.follows_unknown || matches!(settling, Settling::Complete { .. }) {
                     refused.push(rules.settlement(one.claim, settling, CommitsWith::Nothing));
                 }

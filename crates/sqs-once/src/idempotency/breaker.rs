@@ -29,9 +29,9 @@ pub fn item_id(name: &str) -> ItemId {
 /// The state of a breaker that environments share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shared {
-    /// Records are handled.
+    /// Messages are handled.
     Closed,
-    /// Records return to the queue.
+    /// Messages return to the queue.
     Open {
         /// The start of the outage.
         since: Timestamp,

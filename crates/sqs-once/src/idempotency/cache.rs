@@ -11,22 +11,22 @@ use crate::store::{Claim, Item, Status};
 use crate::time::Timestamp;
 
 const DEFAULT_EXPIRY: Duration = Duration::from_secs(5 * 60);
-/// The most bytes of recorded data that are kept for a key.
+/// The largest value of a completion that is kept, in bytes.
 const MAX_DATA: usize = 4 * 1024;
 
 /// How many completed keys a process remembers, and for how long. It recognises their duplicates without a request to the
 /// store.
 ///
-/// It remembers only completions that the store has confirmed, with their fingerprint and recorded data. It never
-/// remembers a completion for longer than the store recognises it. Keys in progress, failed or released always cost a
-/// request. A full cache forgets the key that was not used for the longest time.
+/// It remembers only completions that the store has confirmed, with their fingerprint and value, and never for longer than
+/// the store recognises them. Keys in progress, failed or released always cost a request. A full cache forgets the key that
+/// was not used for the longest time.
 ///
 /// It answers only messages that SQS received before the process sent the request that last showed it the completion.
 /// Redeliveries are older, so they cost no request. A message that is sent or redriven later costs one. So if an operator
 /// forgets a key and redrives its message, the message runs. [`Idempotency`](crate::Idempotency) knows no time of sending: a
 /// process that remembers a forgotten key treats its events as duplicates until the cache's expiry.
 ///
-/// A key takes about half a KiB, plus recorded data of up to 4 KiB; keys with more data are not remembered.
+/// A key takes about half a KiB, plus a completion's value of up to 4 KiB; keys with larger values are not remembered.
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,7 +45,8 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// A cache of at most `keys` keys, each remembered for 5 minutes. A builder with a cache of 0 keys fails at `init`.
+    /// Creates a cache of at most `keys` keys, each remembered for 5 minutes. A builder with a cache of 0 keys fails at
+    /// `init`.
     pub fn new(keys: usize) -> Self {
         Self {
             keys,
@@ -133,8 +134,8 @@ impl CompletedKeys {
         None
     }
 
-    /// Caches an item that the store has confirmed, if it is a completion. Otherwise drops an older completion. `asked_at` is
-    /// [`sqs_time`](Self::sqs_time) before the request.
+    /// Caches an item that the store has confirmed, if it is a completion. Otherwise drops an older completion. `asked_at`
+    /// is [`sqs_time`](Self::sqs_time) before the request.
     pub(super) fn keep(&self, item: Item, asked_at: Timestamp, now: Timestamp) {
         let is_large = item.data.as_ref().is_some_and(|data| data.len() > MAX_DATA);
         let mut state = self.state();

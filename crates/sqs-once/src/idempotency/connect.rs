@@ -16,8 +16,8 @@ use super::KeyRules;
 const LONGEST: Duration = Duration::from_secs(3);
 
 impl KeyRules {
-    /// Reads items, or one that does not exist. This loads credentials and opens the connection before the first claim, and logs a
-    /// missing table or permission at start.
+    /// Reads items, or one that does not exist. This loads credentials and opens the connection before the first claim, and
+    /// logs a missing table or permission at start.
     ///
     /// An error does not stop the start. It may be gone before the first claim; if it persists, each record reports it.
     pub(crate) async fn connect(&self, mut ids: Vec<ItemId>) -> Vec<Option<Item>> {

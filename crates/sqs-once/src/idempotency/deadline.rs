@@ -51,9 +51,9 @@ impl Margins {
         self
     }
 
-    /// Sets how long before the invocation's deadline the work is cancelled. This leaves time to record finished work and
-    /// to answer. Default: `SQS_ONCE_DEADLINE_MARGIN`, else 1 s or a tenth of the invocation's time, whichever is less.
-    /// The margin is never more than half of the invocation's time.
+    /// Sets how long before the invocation's deadline the work is cancelled. This leaves time to complete the keys of
+    /// finished work and to answer. Default: `SQS_ONCE_DEADLINE_MARGIN`, else 1 s or a tenth of the invocation's time,
+    /// whichever is less. The margin is never more than half of the invocation's time.
     ///
     /// Zero fails at [`init`](crate::Consumer::init), because Lambda would end the function before it has answered.
     #[must_use]
@@ -101,7 +101,7 @@ pub(crate) fn time_left(ends_at: Timestamp, now: Timestamp) -> Duration {
 
 impl Deadline {
     /// Calculates the deadline of an invocation that ends at `ends_at`. The last quarter of the margin is for sending the
-    /// answer to Lambda, the rest for recording effects.
+    /// answer to Lambda, the rest for completing keys.
     pub(super) fn new(ends_at: Timestamp, now: Timestamp, margins: Margins) -> Self {
         let left = time_left(ends_at, now);
         let margin = margins

@@ -31,8 +31,8 @@ pub(crate) enum OnUnknown {
     /// It replaces the attempt, and the handler runs.
     #[default]
     Repeat,
-    /// It replaces the attempt, and the handler runs once it is known that the attempt had no effect. Until then, no release may let
-    /// the key forget the attempt.
+    /// It replaces the attempt, and the handler runs once it is known that the attempt had no effect. Until then, no release
+    /// may let the key forget the attempt.
     Ask,
     /// It leaves the attempt there.
     Keep,
@@ -80,13 +80,13 @@ impl KeyRules {
         self.mode.claims_before()
     }
 
-    /// Returns whether attempts of unknown outcome count, but no attempt that never started. Then a key is claimed only when its
-    /// handler may start.
+    /// Returns whether attempts of unknown outcome count, but no attempt that never started. Then a key is claimed only when
+    /// its handler may start.
     pub(crate) fn counts_attempts(&self) -> bool {
         self.on_unknown != OnUnknown::Repeat
     }
 
-    /// Returns whether effects commit together with their record.
+    /// Returns whether effects commit together with the completion of their key.
     pub(crate) fn commits_effects(&self) -> bool {
         self.mode.commits_effects()
     }
@@ -96,7 +96,7 @@ impl KeyRules {
         self.mode == Mode::Transaction
     }
 
-    /// Returns the settlement that records a claim's effect, alone or together with the work.
+    /// Returns the settlement that completes a claim's key, alone or together with the work.
     pub(crate) fn completion(
         &self,
         claim: &Claim,

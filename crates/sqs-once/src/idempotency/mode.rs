@@ -1,17 +1,17 @@
-//! When a handler's effect is recorded, which decides what the library promises.
+//! When a handler's key is completed, which decides what the library promises.
 
-/// When a handler's effect is recorded. It follows from the handler's type.
+/// When a handler's key is completed. It follows from the handler's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The key is claimed, the handler runs, and its completion is recorded.
+    /// The key is claimed, the handler runs, and the key is completed.
     ClaimFirst,
-    /// The key is looked up, the handler runs, and its completion is recorded: no claim.
+    /// The key is looked up, the handler runs, and the key is completed: no claim.
     RecordAfter,
-    /// The handler runs without a claim, and its writes commit together with the record of its key.
+    /// The handler runs without a claim, and its writes commit together with the completion of its key.
     Writes,
-    /// The key is claimed, the handler runs, and its writes commit together with the record of its key.
+    /// The key is claimed, the handler runs, and its writes commit together with the completion of its key.
     ClaimedWrites,
-    /// The handler runs in a transaction of its store, which claims the key first and contains its record.
+    /// The handler runs in a transaction of its store, which claims the key first and contains its completion.
     Transaction,
 }
 
@@ -46,7 +46,7 @@ impl Mode {
         Self::ClaimedWrites
     }
 
-    /// Returns whether the effect does not commit with the record of its key. Code of the macros calls it.
+    /// Returns whether the effect does not commit with the completion of its key. Code of the macros calls it.
     pub const fn can_record_after(self) -> bool {
         matches!(self, Self::ClaimFirst)
     }
@@ -61,12 +61,12 @@ impl Mode {
         matches!(self, Self::ClaimFirst | Self::ClaimedWrites)
     }
 
-    /// Returns whether the effect is writes that the store commits with the record of its key.
+    /// Returns whether the effect is writes that the store commits with the completion of their key.
     pub(crate) fn is_of_writes(self) -> bool {
         matches!(self, Self::Writes | Self::ClaimedWrites)
     }
 
-    /// Returns whether the effect commits together with the record of its key.
+    /// Returns whether the effect commits together with the completion of its key.
     pub(crate) fn commits_effects(self) -> bool {
         self.is_of_writes() || self == Self::Transaction
     }

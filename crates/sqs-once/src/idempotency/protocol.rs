@@ -32,7 +32,7 @@ pub enum Refusal {
     },
     /// The effect has already happened: acknowledge the record without running it.
     Duplicate {
-        /// The value that the handler recorded.
+        /// The completion's value.
         data: Option<Arc<str>>,
         /// Whether the payload could be compared: the item has no fingerprint, or one of the same scheme.
         is_compared: bool,
@@ -52,11 +52,11 @@ pub(crate) const UNCOMPARED: &str = "its key was processed for a payload with ot
 /// The decision on a completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Completed {
-    /// The effect is on record: acknowledge.
+    /// The key is completed: acknowledge.
     Confirmed,
-    /// Another attempt took the key over, and has recorded the effect, which may have happened twice: acknowledge.
+    /// Another attempt took the key over and completed it. The effect may have happened twice: acknowledge.
     ByAnother,
-    /// Another attempt took the key over and has not completed: don't acknowledge.
+    /// Another attempt took the key over and has not completed it: don't acknowledge.
     LeaseLost,
 }
 
@@ -91,8 +91,8 @@ fn given(claim: &Claim, fence: Fence) -> Fence {
     }
 }
 
-/// Returns the claim to send after `item` refused `claim`: it replaces exactly this item. Returns `None` if the key is
-/// not free.
+/// Returns the claim to send after `item` refused `claim`: it replaces exactly this item. Returns `None` if the key is not
+/// free.
 pub fn on_refused(claim: &Claim, item: &Item) -> Option<Claim> {
     claim.finds_free(item).then(|| Claim {
         seen: Seen::of(item),
@@ -205,8 +205,9 @@ pub fn ends_refused(
     }
 }
 
-/// Returns the claim that takes the item of a key's other id from an owner whose lease has lapsed, and whose outcome is
-/// unknown. It is released from the start: the key is claimed under its own id, and the old owner can no longer complete.
+/// Returns the claim that takes the item of a key's other id from an owner whose lease has lapsed, and whose attempt is of
+/// unknown outcome. It is released from the start: the key is claimed under its own id, and the old owner can no longer
+/// complete it.
 pub fn takes_over(claim: &Claim, owner: Owner, other: &Item) -> Option<Claim> {
     let is_lapsed = other.status == Status::InProgress
         && other.lease_until.is_some_and(|until| until != RELEASED)
@@ -238,8 +239,8 @@ pub fn on_completed(settlement: &Settlement, settled: &Settled) -> Completed {
     }
 }
 
-/// Decides how a commit of an effect together with the record of its key ended. `refused_by` is the item that refused it,
-/// or `None` if the commit was written.
+/// Decides how a commit of an effect together with the completion of its key ended. `refused_by` is the item that refused
+/// it, or `None` if the commit was written.
 ///
 /// # Errors
 /// Nothing was committed, because of the existing item.

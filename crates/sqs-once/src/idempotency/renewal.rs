@@ -35,9 +35,9 @@ impl Deadline {
 }
 
 impl Driver {
-    /// Renews the leases of claims while their code runs, from the end of their invocation on. Ends with the last code, when every
-    /// claim is lost, or after [`LONGEST`]. `running` returns the claims whose code runs. `renewed` receives the time by which
-    /// code must have ended that has no other renewal.
+    /// Renews the leases of claims while their code runs, from the end of their invocation on. Ends with the last code, when
+    /// every claim is lost, or after [`LONGEST`]. `running` returns the claims whose code runs. `renewed` receives the time
+    /// by which code without another renewal must have ended.
     pub(crate) async fn renew(
         &self,
         deadline: Deadline,

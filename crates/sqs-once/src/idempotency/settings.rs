@@ -36,7 +36,7 @@ pub(crate) struct KeySettings {
     pub(crate) retention: Option<Duration>,
 }
 
-/// Where claims are kept, and for how long. `None` leaves a setting to the environment and the defaults.
+/// Where items are kept, and for how long. `None` leaves a setting to the environment and the defaults.
 #[derive(Clone, Default)]
 pub(crate) struct StoreSettings {
     pub(crate) store: Option<Arc<dyn Store>>,

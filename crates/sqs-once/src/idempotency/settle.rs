@@ -45,7 +45,7 @@ pub(crate) struct PendingSettlement {
     pub(super) work: CommitsWith,
 }
 
-/// The end of a claim, or the record of an effect.
+/// The end of a claim, or the completion of a key without a claim.
 pub(super) struct Ending {
     pub(super) settlement: Settlement,
     /// The fingerprint that the claim wrote.

@@ -4,7 +4,7 @@
 /// `fn set_shared(self, change: impl FnOnce(&mut StoreSettings)) -> Self`.
 macro_rules! shared_settings {
     () => {
-        /// Keeps claims in `store` instead of the DynamoDB table that `SQS_ONCE_TABLE` names.
+        /// Keeps keys in `store` instead of the DynamoDB table that `SQS_ONCE_TABLE` names.
         pub fn store(self, store: impl crate::store::Store) -> Self {
             self.set_shared(|settings| settings.store = Some(std::sync::Arc::new(store)))
         }

@@ -1,4 +1,4 @@
-//! Effects that commit together with the record of their key.
+//! Effects that commit together with the completion of their key.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use super::{
     BoxFuture, Claim, Claimed, Conflict, Item, Settlement, StoreError, StoreFuture, Writes,
 };
 
-/// Commits the [`Writes`] that handlers return.
+/// Commits the [`Writes`] that handlers return with the completions of their keys.
 ///
 /// A store that wraps [`DynamoDbStore`](crate::DynamoDbStore) forwards both calls to it.
 pub trait AtomicWrites: Send + Sync {
-    /// Commits `writes` and the settlement (a [`Settling::Commit`](super::Settling::Commit)) in one transaction: all of
-    /// them or none. A repeated commit changes nothing, as with [`Store::settle`](super::Store::settle).
+    /// Commits `writes` and the settlement (a [`Settling::Commit`](super::Settling::Commit)) in one transaction: all of them
+    /// or none. A repeated commit changes nothing, as with [`Store::settle`](super::Store::settle).
     fn commit<'a>(
         &'a self,
         settlement: &'a Settlement,
@@ -40,7 +40,7 @@ pub trait AtomicWrites: Send + Sync {
 /// The result of a commit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Committed {
-    /// The writes are made and the key is recorded.
+    /// The writes are made, and the key is completed.
     Written,
     /// Nothing was written, because the key's existing item refused the commit.
     Refused(Box<Item>),
@@ -51,17 +51,18 @@ pub enum Committed {
 
 /// Opens transactions in which handlers do their work.
 ///
-/// If the handler takes a transaction as an argument, [`Consumer`](crate::Consumer) begins one for each record, or one for
-/// all records of a batch handler. [`Invocation::run_in_transaction`](crate::once::Invocation::run_in_transaction) begins one
-/// for its work.
+/// If the handler takes a transaction as an argument, [`Consumer`](crate::Consumer) begins one for each message, or one for
+/// all messages of a batch handler. [`Invocation::run_in_transaction`](crate::once::Invocation::run_in_transaction) begins
+/// one for its work.
 pub trait Transactions: Send + Sync {
     /// Begins a transaction and writes the claims in it. Waits for other transactions on the same keys, for about
-    /// `patience`. The transaction lasts for at most `limit`, which is not less. The claims of one slice have different ids.
+    /// `patience`. The transaction lasts for at most `limit`, which is never shorter than `patience`. The claims of one
+    /// slice have different ids.
     ///
     /// # Errors
     /// [`StoreError`] if no transaction is open. If another transaction holds the key of the only claim for too long, that
-    /// is an error too. One of several such keys must not stop the others: its answer is [`Claimed::Refused`] with an
-    /// item that is in progress.
+    /// is an error too. With several claims, the answer to such a claim is [`Claimed::Refused`] with an item that is in
+    /// progress, and the other claims go on.
     fn begin<'a>(
         &'a self,
         claims: &'a [Claim],
@@ -94,8 +95,8 @@ impl Begun {
 
 /// A transaction that contains claims. Dropping it rolls everything back, including the claims.
 pub trait OpenTransaction: Send + Sync {
-    /// Returns the handle from which the extractor makes the handler's argument, and [`FromTransaction`] that of work:
-    /// see [`RecordParts::transaction`](crate::extract::RecordParts::transaction).
+    /// Returns the handle from which the extractor makes the handler's argument, and [`FromTransaction`] the argument of
+    /// work: see [`RecordParts::transaction`](crate::extract::RecordParts::transaction).
     fn handle(&self) -> Arc<dyn Any + Send + Sync>;
 
     /// Settles these claims, releases the transaction's other claims, and commits all of it together with the handler's
@@ -103,7 +104,7 @@ pub trait OpenTransaction: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError`] if nothing was committed. After [`Unanswered`](super::StoreErrorKind::Unanswered), all of it may be
-    /// committed. Also if the handler ended the transaction itself: the claims are then missing from it.
+    /// committed. It is also an error if the handler ended the transaction itself: the claims are then missing from it.
     fn commit(
         self: Box<Self>,
         settlements: Vec<Settlement>,
@@ -113,8 +114,7 @@ pub trait OpenTransaction: Send + Sync {
 /// The transaction that work takes as an argument in
 /// [`Invocation::run_in_transaction`](crate::once::Invocation::run_in_transaction).
 ///
-/// A store that implements [`Transactions`] implements it, and
-/// [`FromRecord`](crate::extract::FromRecord), for its own type.
+/// A store that implements [`Transactions`] implements it, and [`FromRecord`](crate::extract::FromRecord), for its own type.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the transaction of a store",
     label = "not a transaction",

@@ -1,4 +1,4 @@
-//! The part of a handler's result that is recorded with its key.
+//! The value of a completion.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::guarded::caught;
 
-/// The maximum size of a recorded result, in bytes of JSON.
+/// The maximum size of a completion's value, in bytes of JSON.
 const MAX_DATA: usize = 256 * 1024;
 
 pub(crate) fn recordable<T: Serialize>(result: &T) -> Result<Arc<str>, String> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-/// The store did not confirm an operation. The records concerned fail: an unknown result never counts as success.
+/// The store did not confirm an operation. The messages concerned fail: an unknown result never counts as success.
 #[derive(Clone, Error)]
 #[error("{kind} ({fix}): {message}", fix = fix.unwrap_or(kind.fix()))]
 pub struct StoreError {

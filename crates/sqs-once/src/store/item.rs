@@ -91,12 +91,12 @@ impl fmt::Display for Fence {
     }
 }
 
-/// The state of the work for a key.
+/// The state of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
     /// A worker claimed the key. It is still working, or its lease lapsed.
     InProgress,
-    /// The effect is done and recorded.
+    /// The effect is done, and the key is completed.
     Completed,
     /// A status that no version of the protocol writes. No worker may claim the key.
     Unknown(String),
@@ -108,7 +108,7 @@ pub enum Status {
 pub struct Item {
     /// The partition key.
     pub id: ItemId,
-    /// The state of the work.
+    /// The state of the key.
     pub status: Status,
     /// When the owner's lease lapses.
     pub lease_until: Option<Timestamp>,
@@ -116,7 +116,7 @@ pub struct Item {
     pub expiration: Option<Timestamp>,
     /// The payload's fingerprint.
     pub fingerprint: Option<Fingerprint>,
-    /// What the handler asked to record.
+    /// The completion's value, if the handler returned one.
     pub data: Option<Arc<str>>,
     /// The owner of the claim or completion.
     pub owner: Option<Owner>,
@@ -265,7 +265,7 @@ impl Claim {
     }
 }
 
-/// The end of a claim, a longer lease for it, or the record of an effect.
+/// The end of a claim, a longer lease for it, or the completion of a key that may not have been claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settlement {
@@ -286,7 +286,7 @@ pub enum Settling {
     Complete {
         /// Until when duplicates are recognised. Stored rounded up to the second.
         expiration: Timestamp,
-        /// What the handler asked to record.
+        /// The completion's value, if the handler returned one.
         data: Option<Arc<str>>,
     },
     /// The attempt failed, and the next one need not wait for the lease. The item stays, so that its fence keeps
@@ -324,22 +324,22 @@ impl CarryOver {
     }
 }
 
-/// The record of an effect whose key may not have been claimed.
+/// The completion of a key that may not have been claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recording {
-    /// The time of the recording.
+    /// The time of the completion.
     pub now: Timestamp,
     /// Until when duplicates are recognised. Stored rounded up to the second.
     pub expiration: Timestamp,
     /// The payload's fingerprint, if it is checked.
     pub fingerprint: Option<Fingerprint>,
-    /// What the handler asked to record.
+    /// The completion's value, if the handler returned one.
     pub data: Option<Arc<str>>,
 }
 
 impl Recording {
-    /// Creates a recording at `now` without fingerprint and data. Duplicates are recognised until `expiration`.
+    /// Creates a completion at `now` without a fingerprint and a value. Duplicates are recognised until `expiration`.
     pub fn new(now: Timestamp, expiration: Timestamp) -> Self {
         Self {
             now,

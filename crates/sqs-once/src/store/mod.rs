@@ -1,8 +1,8 @@
 //! Stores for claims and completions.
 //!
-//! [`Store`] takes slices, so that a batch of records costs a few requests instead of two for each record.
-//! [`DynamoDbStore`](crate::DynamoDbStore) is for production and [`MemoryStore`] for tests. To test your own store, run the suite that both
-//! pass (feature `conformance`).
+//! [`Store`] takes slices, so that a batch of messages costs a few requests instead of two for each message.
+//! [`DynamoDbStore`](crate::DynamoDbStore) is for production, and [`MemoryStore`] for tests. To test your own store, run the
+//! suite that both pass (feature `conformance`).
 //!
 //! [`Claim`], [`Settlement`], [`Recording`] and [`Item`] may gain fields: create them with `new` and then assign
 //! fields. [`Settling`] may gain variants: a store answers one that it does not know with an error.

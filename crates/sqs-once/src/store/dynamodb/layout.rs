@@ -86,7 +86,7 @@ impl TableLayout {
         self
     }
 
-    /// Sets the attribute for the state of the work: `INPROGRESS` or `COMPLETED`. Default: `status`.
+    /// Sets the attribute for the state of the key: `INPROGRESS` or `COMPLETED`. Default: `status`.
     #[must_use]
     pub fn status(mut self, name: impl Into<String>) -> Self {
         self.status = name.into();
@@ -116,7 +116,7 @@ impl TableLayout {
         self
     }
 
-    /// Sets the attribute for what the handler asked to record. Default: `data`.
+    /// Sets the attribute for the completion's value. Default: `data`.
     #[must_use]
     pub fn data(mut self, name: impl Into<String>) -> Self {
         self.data = name.into();

@@ -48,15 +48,15 @@ pub use writes::{Conflict, Writes, WritesError};
 const STATEMENTS: usize = 25;
 const READS: usize = 100;
 
-/// Keeps claims in a DynamoDB table with the partition key `id` (type S) and no sort key. For a table with another
-/// layout, call [`DynamoDbStore::layout`]. Enable time to live on the attribute `expiration`.
+/// Keeps items in a DynamoDB table with the partition key `id` (type S) and no sort key. For a table with another layout,
+/// call [`DynamoDbStore::layout`]. Enable time to live on the attribute `expiration`.
 ///
 /// The role needs `dynamodb:PartiQLInsert`, `dynamodb:PartiQLUpdate`, `dynamodb:UpdateItem` and `dynamodb:BatchGetItem`
 /// on the table. For handlers that return [`Writes`], the documentation of `Writes` lists the actions on their own
 /// tables.
 ///
-/// A new key costs 2 write units: one for the claim and one for the completion. A duplicate costs 1 write unit, and a
-/// read unit if its claim is sent in a batch. Items are well below 1 KB unless the handler records data.
+/// A new key costs 2 write units: one for the claim and one for the completion. A duplicate costs 1 write unit, and a read
+/// unit if its claim is sent in a batch. Items are well below 1 KB, unless completions have large values.
 #[derive(Clone, Debug)]
 pub struct DynamoDbStore {
     requests: Arc<TableClient>,
@@ -71,7 +71,7 @@ impl DynamoDbStore {
     ///
     /// # Errors
     /// [`ConfigError`] if `SQS_ONCE_TABLE` is missing or malformed. The first request to the table is in
-    /// [`Consumer::init`](crate::Consumer::init), or with the first record if `init` is not called.
+    /// [`Consumer::init`](crate::Consumer::init), or with the first message if `init` is not called.
     pub async fn from_env() -> Result<Self, ConfigError> {
         let table = table_from_env()?;
         let config = Builder::from(aws::config().await)
@@ -205,7 +205,7 @@ fn discreet<'a, T, V: Iterator<Item = &'a str>>(
     answers.collect()
 }
 
-/// Returns the confidential parts of a settlement: its id, which may show the key, and its recorded data.
+/// Returns the confidential parts of a settlement: its id, which may show the key, and the completion's value.
 fn quotable(settlement: &Settlement) -> impl Iterator<Item = &str> {
     let data = match &settlement.settling {
         Settling::Complete { data, .. } => data.as_deref(),

@@ -16,7 +16,7 @@ use super::{DynamoDbStore, discreet, errors};
 pub struct Listing {
     /// The prefix of their ids; empty for all.
     pub prefix: String,
-    /// The state of their work; `None` for all.
+    /// The state of their keys; `None` for all.
     pub status: Option<Status>,
 }
 

@@ -92,7 +92,7 @@ impl Table {
             // Powertools writes an empty fingerprint if it validates no payload.
             .filter(|fingerprint| !fingerprint.is_empty())
             .map(Fingerprint::from_stored);
-        // Powertools for TypeScript records a document, which this library never writes.
+        // Powertools for TypeScript stores a document, which this library never writes.
         item.data = attributes
             .get(&names.data)
             .and_then(|value| value.as_s().ok())

@@ -1,4 +1,4 @@
-//! Commits of a handler's writes together with the record of their key, in one transaction.
+//! Commits of a handler's writes together with the completion of their key, in one transaction.
 
 use std::collections::BTreeSet;
 
@@ -55,8 +55,8 @@ impl TableClient {
         Err(without("the item that refused the commit"))
     }
 
-    /// Commits all of these in as few transactions as possible, and returns their answers in order. A commit that its
-    /// transaction was cancelled for does not keep the others from committing.
+    /// Commits all of these in as few transactions as possible, and returns their answers in order. A commit that causes a
+    /// cancellation does not keep the others from committing.
     pub(super) async fn commit_all(&self, commits: &[Commit<'_>]) -> Answers<Committed> {
         let chains = packed(commits).into_iter();
         let chains: Vec<_> = chains.map(|chain| self.commit_chain(chain)).collect();

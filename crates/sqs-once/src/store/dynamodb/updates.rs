@@ -49,8 +49,8 @@ const ADMITS_COMMIT: &str = "attribute_not_exists(#id) \
      OR (#status = :inprogress AND (#owner = :me OR #lease < :now \
          OR (attribute_not_exists(#lease) AND #expiration < :now_secs)))";
 
-/// The attributes that a claim or a recording writes, to a new item or over one. Both raise the fence; a recording keeps
-/// the lease.
+/// The attributes that a claim or a recording writes, to a new item or over one. Both raise the fence; a recording keeps the
+/// lease.
 pub(super) struct WrittenItem<'a> {
     pub(super) id: &'a ItemId,
     pub(super) status: &'static str,

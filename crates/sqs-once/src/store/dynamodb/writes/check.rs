@@ -8,9 +8,9 @@ use crate::store::dynamodb::table::Attributes;
 
 use super::{Write, WritesError};
 
-/// DynamoDB accepts 100 writes in a transaction, and one of them is the record of the key.
+/// DynamoDB accepts 100 writes in a transaction, and one of them is the completion of the key.
 pub(super) const MOST_WRITES: usize = 99;
-/// DynamoDB accepts 4 MB in a transaction. The 4 KiB are for the record of the key without its data.
+/// DynamoDB accepts 4 MB in a transaction. The 4 KiB are for the completion of the key without its value.
 pub(super) const MOST_BYTES: usize = 4 * 1024 * 1024 - RECORD_BYTES;
 pub(super) const RECORD_BYTES: usize = 4 * 1024;
 
@@ -28,7 +28,7 @@ pub(super) fn rules<'a>(
     }
 }
 
-/// Checks the writes. `data` is the size of the recorded data in bytes.
+/// Checks the writes. `data` is the size of the completion's value in bytes.
 pub(super) fn writes(writes: &[Write<'_>], data: usize) -> Result<(), WritesError> {
     if writes.len() > MOST_WRITES {
         let count = writes.len();

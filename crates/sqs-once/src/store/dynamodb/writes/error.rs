@@ -4,13 +4,12 @@ use thiserror::Error;
 
 use super::check::{MOST_BYTES, MOST_WRITES};
 
-/// The reason why a handler's [`Writes`](super::Writes) can't be sent. The consumer checks returned writes before it
-/// sends anything; an error makes the record terminal. [`Writes::put`](super::Writes::put) returns its error
-/// immediately.
+/// The reason why a handler's [`Writes`](super::Writes) can't be sent. The consumer checks returned writes before it sends
+/// anything; an error makes the message terminal. [`Writes::put`](super::Writes::put) returns its error immediately.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum WritesError {
-    /// There are too many writes for one transaction with the record of the key.
+    /// There are too many writes for one transaction with the completion of the key.
     #[error(
         "{count} writes: a transaction accepts {MOST_WRITES} in addition to the record of its key"
     )]
@@ -18,13 +17,13 @@ pub enum WritesError {
         /// The number found.
         count: usize,
     },
-    /// The writes are too large for one transaction with the record of the key.
+    /// The writes are too large for one transaction with the completion of the key.
     #[error(
         "the writes have {bytes} bytes together: a transaction accepts {MOST_BYTES} in addition to the record \
          of its key"
     )]
     TooLarge {
-        /// The size of the writes and of the recorded data, in bytes.
+        /// The size of the writes and of the completion's value, in bytes.
         bytes: usize,
     },
     /// Two writes change the same item.

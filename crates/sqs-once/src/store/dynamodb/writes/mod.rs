@@ -1,4 +1,4 @@
-//! The writes of a handler that commit together with the record of its key.
+//! The writes of a handler that commit together with the completion of its key.
 
 mod check;
 mod error;
@@ -23,8 +23,8 @@ use write::WriteName;
 
 type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 
-/// The DynamoDB writes that are the whole effect of a handler, or of the work of an [`Idempotency`](crate::Idempotency). They commit together with the record of its key in one
-/// `TransactWriteItems`, or nothing is written.
+/// The DynamoDB writes that are the whole effect of a handler, or of the work of an [`Idempotency`](crate::Idempotency).
+/// They commit together with the completion of the key in one `TransactWriteItems`, or nothing is written.
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -78,36 +78,37 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 ///
 /// # Promise
 ///
-/// The writes happen exactly once for a key while its record is kept, no matter when a process dies. The key's record
-/// refuses a duplicate's transaction. If a request is sent again after a lost answer, DynamoDB recognises it for ten
-/// minutes (`ClientRequestToken`). After that, the owner in the record identifies it. The handler's computation may run
-/// for each delivery, unless it is [`ClaimFirst`](crate::handler::ClaimFirst). The handler should
-/// therefore have no other effects. Return them as writes, for example as a message in an outbox table.
+/// The writes happen exactly once for a key while its completion is kept, no matter when a process dies. The completion
+/// refuses a duplicate's transaction. If a request is sent again after a lost answer, DynamoDB recognises it for ten minutes
+/// (`ClientRequestToken`). After that, the owner in the key's item identifies it. The handler's computation may run for each
+/// delivery, unless it is [`ClaimFirst`](crate::handler::ClaimFirst). The handler should therefore have no other effects.
+/// Return them as writes, for example as a message in an outbox table.
 ///
-/// A [`HandlerFn`](crate::handler::HandlerFn) returns them, and work for [`Invocation::run`](crate::once::Invocation::run). A
-/// [`BatchHandlerFn`](crate::handler::BatchHandlerFn) returns those of each record as [`BatchWrites`](crate::BatchWrites).
+/// A [`HandlerFn`](crate::handler::HandlerFn) returns them, and work for [`Invocation::run`](crate::once::Invocation::run).
+/// A [`BatchHandlerFn`](crate::handler::BatchHandlerFn) returns those of each message as
+/// [`BatchWrites`](crate::BatchWrites).
 ///
 /// # When a condition is not met
 ///
-/// A duplicate stays a duplicate even if its conditions are not met, such as `attribute_not_exists(order_id)` the
-/// second time. For a new key, an unmet condition fails the record: nothing is written, and
-/// [`on_conflict`](Self::on_conflict) chooses what happens to the message. Conflicts with other transactions and
-/// throttling are retried until the deadline is near; the message then returns to the queue.
+/// A duplicate stays a duplicate even if its conditions are not met, such as `attribute_not_exists(order_id)` the second
+/// time. For a new key, an unmet condition fails the message: nothing is written, and [`on_conflict`](Self::on_conflict)
+/// chooses what happens to it. Conflicts with other transactions and throttling are retried until the deadline is near; the
+/// message then returns to the queue.
 ///
 /// # Limits
 ///
-/// At most 99 writes, one write for each item, and 4 MB less 4 KiB for the record of the key. The size includes the
-/// items of puts, the keys of other writes, the values of expressions, and the recorded data. The consumer checks the
-/// writes before it sends anything; a [`WritesError`] makes the record terminal. Only DynamoDB can detect two puts of
-/// one item, and refuses them.
+/// At most 99 writes, one write for each item, and 4 MB less 4 KiB for the completion of the key. The size includes the
+/// items of puts, the keys of other writes, the values of expressions, and the completion's value. The consumer checks the
+/// writes before it sends anything; a [`WritesError`] makes the message terminal. Only DynamoDB can detect two puts of one
+/// item, and refuses them.
 ///
 /// # What it costs
 ///
-/// A commit costs one request, or two if a condition of the handler is not met. DynamoDB counts every write of a
-/// transaction twice: 2 write units for each KiB of each item, including the record of the key and the items of checks.
-/// A refused transaction costs units too. The function's role needs `dynamodb:UpdateItem` on the store's table, and for
-/// each kind of write `dynamodb:PutItem`, `dynamodb:UpdateItem`, `dynamodb:DeleteItem` or `dynamodb:ConditionCheckItem`
-/// on the tables written. All tables must be in the account and region of the store's table.
+/// A commit costs one request, or two if a condition of the handler is not met. DynamoDB counts every write of a transaction
+/// twice: 2 write units for each KiB of each item, including the completion of the key and the items of checks. A refused
+/// transaction costs units too. The function's role needs `dynamodb:UpdateItem` on the store's table, and for each kind of
+/// write `dynamodb:PutItem`, `dynamodb:UpdateItem`, `dynamodb:DeleteItem` or `dynamodb:ConditionCheckItem` on the tables
+/// written. All tables must be in the account and region of the store's table.
 #[derive(Default)]
 #[must_use = "nothing is written unless the handler returns it"]
 pub struct Writes {
@@ -117,7 +118,7 @@ pub struct Writes {
 }
 
 impl Writes {
-    /// Creates a list without writes. If the handler returns it empty, the commit records only the key.
+    /// Creates a list without writes. If the handler returns it empty, the commit only completes the key.
     pub fn new() -> Self {
         Self::default()
     }
@@ -254,7 +255,7 @@ impl Writes {
         self.all().iter().flat_map(Write::texts).collect()
     }
 
-    /// Returns their size in a transaction, including the record of the key, in bytes.
+    /// Returns their size in a transaction, including the completion of the key, in bytes.
     pub(super) fn size(&self) -> usize {
         let recorded = self.result.as_ref().and_then(|result| result.as_ref().ok());
         check::size(&self.all()) + recorded.map_or(0, |data| data.len()) + check::RECORD_BYTES
