@@ -51,7 +51,7 @@ pub struct ConfigError {
     expected: Cow<'static, str>,
 }
 
-/// What is wrong with a setting: see [`ConfigError::kind`].
+/// The kind of a [`ConfigError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigErrorKind {

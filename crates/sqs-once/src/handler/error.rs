@@ -53,8 +53,8 @@ impl HandlerError {
         }
     }
 
-    /// Creates a retryable error: the message returns to the queue, whatever the error's type says. SQS delivers it again
-    /// when its visibility timeout ends, which the handler's backoff may set.
+    /// Creates a retryable error: the message returns to the queue. Neither the error's type nor a dependency that recognises
+    /// it changes that. SQS delivers the message again when its visibility timeout ends, which the handler's backoff may set.
     pub fn retry(error: impl Into<BoxError>) -> Self {
         Self::new(Disposition::Retry, error)
     }

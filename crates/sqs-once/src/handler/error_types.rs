@@ -58,7 +58,7 @@ use crate::error::Disposition;
 ///
 /// # The attribute
 ///
-/// `#[disposition(…)]` stands on a variant of an enum, or on a struct.
+/// `#[disposition(…)]` marks a variant of an enum, or a struct.
 ///
 /// | attribute | the message |
 /// |---|---|
