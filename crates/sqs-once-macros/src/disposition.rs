@@ -53,6 +53,7 @@ fn implementation(
     let (parameters, arguments, bounds) = generics.split_for_impl();
     quote! {
         #[automatically_derived]
+        #[allow(deprecated)]
         impl #parameters ::sqs_once::handler::ErrorDisposition for #name #arguments #bounds {
             fn disposition(&self) -> ::core::option::Option<::sqs_once::policy::Disposition> {
                 #disposition
@@ -74,14 +75,17 @@ struct Choice {
 /// Returns the patterns of the type's values with their choices.
 fn arms(input: &DeriveInput) -> Result<Vec<(TokenStream, Choice)>> {
     match &input.data {
-        Data::Struct(_) => Ok(vec![(quote!(Self { .. }), choice(&input.attrs)?)]),
+        Data::Struct(data) => {
+            misplaced(&data.fields, "the struct")?;
+            Ok(vec![(quote!(Self { .. }), choice(&input.attrs)?)])
+        }
         Data::Enum(data) => {
             if let Some(attribute) = marks(&input.attrs).next() {
                 let problem = "`#[disposition(…)]` stands on the variants of an enum";
                 return Err(Error::new_spanned(attribute, problem));
             }
             let arms = data.variants.iter().map(|variant| {
-                misplaced(&variant.fields)?;
+                misplaced(&variant.fields, "the variant")?;
                 let name = &variant.ident;
                 Ok((quote!(Self::#name { .. }), choice(&variant.attrs)?))
             });
@@ -113,11 +117,11 @@ fn marks(attributes: &[Attribute]) -> impl Iterator<Item = &Attribute> {
     attributes.iter().filter(is_mark)
 }
 
-fn misplaced(fields: &Fields) -> Result<()> {
+fn misplaced(fields: &Fields, owner: &str) -> Result<()> {
     match fields.iter().find_map(|field| marks(&field.attrs).next()) {
         Some(mark) => Err(Error::new_spanned(
             mark,
-            "`#[disposition(…)]` stands on the variant, not on its field",
+            format!("`#[disposition(…)]` stands on {owner}, not on its field"),
         )),
         None => Ok(()),
     }

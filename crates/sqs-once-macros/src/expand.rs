@@ -249,8 +249,8 @@ fn body(
     let handler = match &signature.output {
         // `impl …` can only be named in the function's own signature.
         Some(output) if !matches!(output, Type::ImplTrait(_)) => quote! {{
-            use ::sqs_once::__private::{DeclaresError as _, DeclaresNothing as _, Returned};
-            (&Returned::<#output>(::core::marker::PhantomData)).declare(#handler)
+            use ::sqs_once::__private::{DeclaresError as _, DeclaresNothing as _};
+            (&::sqs_once::__private::Returned::<#output>(::core::marker::PhantomData)).declare(#handler)
         }},
         _ => handler,
     };

@@ -7,7 +7,7 @@ use crate::breaker::Dependency;
 use crate::error::Disposition;
 use crate::failed::Cause;
 use crate::guarded::caught;
-use crate::handler::{Decide, ErrorTypes, HandlerError};
+use crate::handler::{Decide, ErrorTypes, HandlerError, undeclared};
 use crate::report::{Code, Reason};
 
 use super::handling::Failure;
@@ -83,7 +83,7 @@ impl ErrorRules {
             Disposition::Retry => None,
         };
         if let Some(undeclared) = error.undeclared(&self.types) {
-            reason.text += &format!(" ({undeclared})");
+            reason.text = format!("{undeclared}; {}", reason.text);
         }
         #[cfg(not(feature = "sqs"))]
         if delay.is_some() {
@@ -107,6 +107,12 @@ impl ErrorRules {
         let choice = caught(|| self.types.choice(error)).ok()??;
         let chosen = HandlerError::new(choice.disposition?, Code::ExtractorFailed.because(shown));
         Some(self.failure(chosen))
+    }
+
+    /// Returns how to declare the type of a key extractor's error, if that was forgotten.
+    pub(super) fn undeclared(&self, error: &(dyn Error + 'static)) -> Option<String> {
+        let is_declared = self.types.has(error);
+        caught(|| undeclared(error)).ok()?.filter(|_| !is_declared)
     }
 
     /// Converts the error of one record of a batch handler. A panic fails only this record.

@@ -59,7 +59,14 @@ impl Batch<'_> {
                     return Err(self.unready(route, failure));
                 }
                 self.ledger.count(route, |tally| tally.undecodable += 1);
-                Err(Unready::Terminal(Cause::from(Reason::of(&error))))
+                let mut reason = Reason::of(&error);
+                let source = error.of_extractor();
+                if let Some(note) = source.and_then(|it| settings.errors.undeclared(it)) {
+                    reason.text = format!("{note}; {}", reason.text);
+                }
+                // It may hold an error of the user's.
+                let _ = caught(move || drop(error));
+                Err(Unready::Terminal(Cause::from(reason)))
             }
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::error::{Disposition, MAX_CAUSES, chain};
 
-use super::error_types::{ErrorTypes, undeclared};
+use super::error_types::{Choice, ErrorTypes, undeclared};
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -117,12 +117,23 @@ impl HandlerError {
         self
     }
 
-    /// Lets the type of an error choose what nothing in the code chose. An error of unknown outcome stays one, since
-    /// a choice about the message does not tell what became of the effect.
+    /// Lets the type of an error choose what nothing in the code chose. An error of unknown outcome stays one, and so does one
+    /// with such a cause: a choice about the message does not tell what became of the effect.
     pub(crate) fn decided_by(mut self, types: &ErrorTypes) -> Self {
+        let unknown = |choice: Choice| choice.outcome_is_unknown;
+        let is_unknown = |it| types.choice(it).is_some_and(unknown);
+        let has_unknown_cause = self.causes().skip(1).any(is_unknown);
+        self.outcome_is_unknown |= has_unknown_cause;
         if let Some(choice) = types.choice(&*self.source) {
-            self.chosen = self.chosen.or(choice.disposition);
             self.outcome_is_unknown |= choice.outcome_is_unknown;
+            // An answer of the service is no outage, as in `into_answered`.
+            let chosen = choice
+                .disposition
+                .map(|chosen| match (chosen, &self.answered_by) {
+                    (Disposition::Unavailable(_), Some(_)) => Disposition::Retry,
+                    (chosen, _) => chosen,
+                });
+            self.chosen = self.chosen.or(chosen);
         }
         self
     }

@@ -49,8 +49,9 @@ use crate::error::Disposition;
 /// [`AsyncDecode`](crate::body::AsyncDecode) and single messages of a batch handler, and for
 /// [`KeyError::extractor`](crate::key::KeyError::extractor). It yields to a choice in the code, such as
 /// [`terminal`](crate::ResultExt::terminal), and comes before
-/// [`Dependency::unavailable_if`](crate::policy::Dependency::unavailable_if). Only the error itself counts, not a cause of
-/// it.
+/// [`Dependency::unavailable_if`](crate::policy::Dependency::unavailable_if). Only the error itself counts, also in a `Box`
+/// or an `Arc`, not a cause of it. But if the outcome of a declared cause is unknown, that of the error is, too. A hook's
+/// error never counts for a breaker.
 ///
 /// These conversions lose the type, so the error is retried: to text (`error.to_string()`), to another error that has it as
 /// its cause, and to `anyhow::Error`. Convert an `anyhow::Error` back before `?`:
@@ -124,9 +125,9 @@ impl ErrorType {
     fn of<E: ErrorDisposition>() -> Self {
         Self {
             name: type_name::<E>(),
-            is_of: |error| error.is::<E>(),
+            is_of: |error| found::<E>(error).is_some(),
             choice: |error| {
-                let error = error.downcast_ref::<E>()?;
+                let error = found::<E>(error)?;
                 Some(Choice {
                     disposition: error.disposition(),
                     outcome_is_unknown: error.is_outcome_unknown(),
@@ -135,6 +136,29 @@ impl ErrorType {
         }
     }
 }
+
+/// Returns the error if it is an `E`, also in a `Box` or an `Arc`.
+fn found<'a, E: ErrorDisposition>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+    let boxed = || error.downcast_ref::<Box<E>>().map(|error| &**error);
+    let shared = || error.downcast_ref::<Arc<E>>().map(|error| &**error);
+    error.downcast_ref().or_else(boxed).or_else(shared)
+}
+
+macro_rules! pointers {
+    ($($pointer:ident)*) => {$(
+        impl<E: ErrorDisposition> ErrorDisposition for $pointer<E> {
+            fn disposition(&self) -> Option<Disposition> {
+                (**self).disposition()
+            }
+
+            fn is_outcome_unknown(&self) -> bool {
+                (**self).is_outcome_unknown()
+            }
+        }
+    )*};
+}
+
+pointers!(Box Arc);
 
 /// The types that any handler of this process has declared. An error of one of them in a handler that does not declare it is
 /// most likely a forgotten declaration.
@@ -146,9 +170,14 @@ pub(crate) const UNDECLARED: &str =
 
 /// Returns how to declare an error's type, if another handler has declared it.
 pub(crate) fn undeclared(error: &(dyn Error + 'static)) -> Option<String> {
-    let declared = DECLARED.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = declared.iter().find(|one| (one.is_of)(error))?;
-    Some(format!("{UNDECLARED}: `.errors::<{}>()`", known.name))
+    let known = {
+        let declared = DECLARED.lock().unwrap_or_else(PoisonError::into_inner);
+        *declared.iter().find(|one| (one.is_of)(error))?
+    };
+    // The user's code runs without the lock.
+    let choice = (known.choice)(error)?;
+    let chooses = choice.disposition.is_some() || choice.outcome_is_unknown;
+    chooses.then(|| format!("{UNDECLARED}: `.errors::<{}>()`", known.name))
 }
 
 /// The declared error types of a handler.

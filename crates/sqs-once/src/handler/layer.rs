@@ -26,6 +26,7 @@ pub struct Next {
     layers: Vec<Layer>,
     parts: RecordParts,
     handler: Start,
+    call: Call,
     decide: Decide,
 }
 
@@ -60,6 +61,7 @@ impl Layers {
                 layers,
                 parts,
                 handler,
+                call: call.clone(),
                 decide,
             };
             Box::pin(async move { call.check(next.run().await?) })
@@ -106,6 +108,13 @@ impl Call {
         matches!(self.0.load(Ordering::Relaxed), EFFECTED | WROTE)
     }
 
+    /// Notes that an inner layer may have had an effect, whatever an outer one makes of its error.
+    fn leaves_unknown(&self) {
+        for state in [UNCALLED, FAILED] {
+            let _ = self.follows(state, EFFECTED);
+        }
+    }
+
     /// Marks the success of `handler` as this call's.
     fn of(self, handler: Start, decide: Decide) -> Start {
         Box::new(move |parts| {
@@ -122,7 +131,10 @@ impl Call {
                     running.as_mut().poll(context)
                 });
                 let result = result.await.and_then(|done| self.check(done));
-                let result = result.map_err(&*decide);
+                let result = {
+                    let _panic = Panic(&self);
+                    result.map_err(&*decide)
+                };
                 self.set(match &result {
                     Ok(done) if done.writes.is_some() => WROTE,
                     Err(error) if !error.is_outcome_unknown() => FAILED,
@@ -173,8 +185,12 @@ impl Next {
     /// # Errors
     /// The error of the handler or of an inner layer.
     pub async fn run(self) -> Result<Done, HandlerError> {
-        let decide = Arc::clone(&self.decide);
-        self.start().await.map_err(&*decide)
+        let (call, decide) = (self.call.clone(), Arc::clone(&self.decide));
+        let result = self.start().await.map_err(&*decide);
+        if result.as_ref().is_err_and(HandlerError::is_outcome_unknown) {
+            call.leaves_unknown();
+        }
+        result
     }
 
     fn start(mut self) -> CallFuture<Done> {

@@ -54,6 +54,8 @@ pub enum RunError {
         /// What the work's code or the [type](trait@crate::handler::ErrorDisposition) of its error chose. If it is terminal,
         /// another attempt can't help: keep the event for a person, and end the invocation without an error.
         disposition: Disposition,
+        /// Whether the effect may have happened all the same. The key is free, so the next attempt repeats it.
+        outcome_unknown: bool,
         /// The work's error.
         #[source]
         error: Box<dyn StdError + Send + Sync>,

@@ -315,6 +315,7 @@ impl<'a> Invocation<'a> {
                     let error = error.decided_by(&self.idempotency.errors);
                     Err(RunError::Work {
                         disposition: error.disposition(),
+                        outcome_unknown: error.is_outcome_unknown(),
                         error: error.into_source(),
                     })
                 }

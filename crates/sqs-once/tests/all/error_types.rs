@@ -325,7 +325,7 @@ async fn the_code_comes_before_the_type_and_the_type_before_the_dependency() {
 
 #[tokio::test(start_paused = true)]
 async fn a_choice_in_the_code_does_not_hide_that_the_outcome_is_unknown() {
-    let event = Event::new([&serde_json::json!({ "ends": "no answer" })]);
+    let event = no_answer();
     for end in [
         |error: PayError| HandlerError::from(error),
         |error: PayError| HandlerError::retry(error),
@@ -362,6 +362,89 @@ async fn a_layer_sees_what_the_type_and_the_dependency_chose() {
     for (message, seen) in ["m-1", "m-2", "m-3"].into_iter().zip(seen) {
         answer.assert_reason(message, seen);
     }
+}
+
+/// Another error, which has one of the payment service as its cause.
+#[derive(Debug, thiserror::Error, ErrorDisposition)]
+enum OrderError {
+    #[error("paying failed")]
+    #[disposition(retry)]
+    Pay(#[source] PayError),
+}
+
+fn no_answer() -> Event {
+    Event::new([&serde_json::json!({ "ends": "no answer" })])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_box_an_arc_and_a_cause_of_unknown_outcome_are_seen() {
+    let boxed =
+        async |order: Value| -> Result<(), HandlerError> { Ok(pay(&order).map_err(Box::new)?) };
+    assert_chosen_by(json().call(boxed)).await;
+    let shared = async |order: Value| pay(&order).map_err(std::sync::Arc::new);
+    assert_chosen_by(json().call(shared)).await;
+    let wrapped = async |order: Value| pay(&order).map_err(OrderError::Pay);
+    let handler = json().call(wrapped).namespace("payments");
+    let handler = handler.errors::<PayError>().errors::<OrderError>();
+    let handler = handler.unknown_outcome(UnknownOutcome::dead_letter());
+    let answer = Bench::new(handler).run(no_answer()).await;
+    answer.assert_reason("m-1", "outcome unknown");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_of_the_service_is_no_outage_whatever_the_type_says() {
+    let answered = |error: PayError| HandlerError::from(error).into_answered("payments");
+    let answer = ended(answered, |it| it.depends_on("payments")).await;
+    assert_eq!(answer.reason("m-4"), Some("down"));
+    answer.assert_terminal("m-1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outer_layer_can_not_hide_that_an_inner_one_left_the_outcome_unknown() {
+    let hides = async |_: RecordParts, next: Next| -> Result<Done, HandlerError> {
+        let done = next.run().await;
+        done.map_err(|error| HandlerError::retry(error.to_string()))
+    };
+    let pays = async |record: RecordParts, _: Next| -> Result<Done, HandlerError> {
+        pay(&serde_json::from_str(
+            record.message().body().unwrap_or_default(),
+        )?)?;
+        Ok(Done::default())
+    };
+    let handler = json().call(async |_: Value| {}).namespace("payments");
+    let handler = handler.errors::<PayError>().layer(hides).layer(pays);
+    let handler = handler.unknown_outcome(UnknownOutcome::dead_letter());
+    let answer = Bench::new(handler).run(no_answer()).await;
+    answer
+        .assert_terminal("m-1")
+        .assert_reason("m-1", "outcome unknown");
+}
+
+struct ForgottenKey;
+
+impl KeyExtractor<Value> for ForgottenKey {
+    fn key(&self, _: &Value, _: &Message) -> Result<BusinessKey, KeyError> {
+        Err(KeyError::extractor(ForgottenInKey))
+    }
+}
+
+#[derive(Debug, thiserror::Error, ErrorDisposition)]
+#[error("forgotten")]
+#[disposition(retry)]
+struct ForgottenInKey;
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "`.errors::<all::error_types::ForgottenInKey>()`")]
+async fn a_bench_fails_for_a_key_extractors_error_whose_type_only_another_handler_declares() {
+    let handler = || {
+        Handler::json::<Value>()
+            .key(ForgottenKey)
+            .call(async |_: Value| {})
+    };
+    let handler = || handler().namespace("payments");
+    let declared = Bench::new(handler().errors::<ForgottenInKey>());
+    declared.run(no_answer()).await.assert_failed("m-1");
+    Bench::new(handler()).run(no_answer()).await;
 }
 
 #[derive(Debug, thiserror::Error, ErrorDisposition)]

@@ -72,6 +72,19 @@ pub mod orders {
     }
 }
 
+/// An event whose name the output of the macros has, too.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Returned {
+    /// The order's ID.
+    pub order_id: String,
+}
+
+#[handler(key = returned.order_id, namespace = "test")]
+async fn restock(returned: Returned) -> Result<(), ShipError> {
+    drop(std::future::ready(returned).await);
+    Ok(())
+}
+
 /// What can go wrong.
 #[derive(Clone, Copy, Debug, thiserror::Error, ErrorDisposition)]
 pub enum ShipError {
@@ -163,6 +176,7 @@ fn what_the_attribute_writes_passes_the_strictest_lints() {
     drop((
         consumer,
         pack::consumer(),
+        restock::consumer(),
         ship::consumer(),
         notify::consumer(),
         reserve::consumer(),

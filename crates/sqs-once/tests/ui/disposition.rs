@@ -23,6 +23,12 @@ enum OfAll {
     One,
 }
 
+#[derive(Debug, ErrorDisposition)]
+struct OfField {
+    #[disposition(terminal)]
+    code: u8,
+}
+
 #[derive(ErrorDisposition)]
 #[disposition(terminal)]
 struct NoError;
@@ -42,7 +48,7 @@ macro_rules! errors {
     )*};
 }
 
-errors!(PayError OfAll Plain);
+errors!(PayError OfAll OfField Plain);
 
 fn main() {
     let _ = sqs_once::consumer::Defaults::new().errors::<Plain>();

@@ -174,8 +174,8 @@ impl Writes {
     /// Chooses what happens to the message if the condition of this write is not met. The first write has the index 0.
     /// Default: [`Disposition::Retry`].
     ///
-    /// If several conditions are not met, the first one with a rule decides. A panic of the rule counts as `Retry`. A
-    /// second rule for a write replaces the first.
+    /// If several conditions are not met, the first one with a rule decides. A panic of the rule and
+    /// `Unavailable` count as `Retry`. A second rule for a write replaces the first.
     pub fn on_conflict(
         mut self,
         index: usize,
@@ -224,6 +224,8 @@ impl Writes {
         let rule = self.rule(conflict.index());
         match rule.map(|rule| caught(|| rule(conflict))) {
             None => (Disposition::default(), conflict.to_string()),
+            // The handler has succeeded, so its services work.
+            Some(Ok(Disposition::Unavailable(_))) => (Disposition::Retry, conflict.to_string()),
             Some(Ok(disposition)) => (disposition, conflict.to_string()),
             Some(Err(panic)) => (
                 Disposition::default(),
