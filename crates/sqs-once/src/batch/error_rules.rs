@@ -7,7 +7,7 @@ use crate::breaker::Dependency;
 use crate::error::Disposition;
 use crate::failed::Cause;
 use crate::guarded::caught;
-use crate::handler::{Decide, ErrorTypes, HandlerError, undeclared};
+use crate::handler::{Decide, ErrorTypes, HandlerError};
 use crate::report::{Code, Reason};
 
 use super::handling::Failure;
@@ -111,8 +111,7 @@ impl ErrorRules {
 
     /// Returns how to declare the type of a key extractor's error, if that was forgotten.
     pub(super) fn undeclared(&self, error: &(dyn Error + 'static)) -> Option<String> {
-        let is_declared = self.types.has(error);
-        caught(|| undeclared(error)).ok()?.filter(|_| !is_declared)
+        caught(|| self.types.undeclared(error)).ok()?
     }
 
     /// Converts the error of one record of a batch handler. A panic fails only this record.

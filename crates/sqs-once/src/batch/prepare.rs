@@ -51,21 +51,19 @@ impl Batch<'_> {
             Ok(prepared) => Ok(prepared),
             Err(PrepareError::Ignored(reason)) => Err(Unready::Ended(Report::Ignored { reason })),
             Err(error) => {
-                let chosen = error.of_extractor().and_then(|source| {
-                    let rules = &settings.errors;
-                    rules.failure_of_extractor(source, error.to_string())
-                });
-                if let Some(failure) = chosen {
-                    return Err(self.unready(route, failure));
-                }
-                self.ledger.count(route, |tally| tally.undecodable += 1);
+                let (rules, source) = (&settings.errors, error.of_extractor());
                 let mut reason = Reason::of(&error);
-                let source = error.of_extractor();
-                if let Some(note) = source.and_then(|it| settings.errors.undeclared(it)) {
+                let chosen =
+                    source.and_then(|it| rules.failure_of_extractor(it, reason.text.clone()));
+                if let Some(note) = source.and_then(|it| rules.undeclared(it)) {
                     reason.text = format!("{note}; {}", reason.text);
                 }
                 // It may hold an error of the user's.
                 let _ = caught(move || drop(error));
+                if let Some(failure) = chosen {
+                    return Err(self.unready(route, failure));
+                }
+                self.ledger.count(route, |tally| tally.undecodable += 1);
                 Err(Unready::Terminal(Cause::from(reason)))
             }
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::error::{Disposition, MAX_CAUSES, chain};
 
-use super::error_types::{Choice, ErrorTypes, undeclared};
+use super::error_types::{Choice, ErrorTypes};
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -126,7 +126,7 @@ impl HandlerError {
         self.outcome_is_unknown |= has_unknown_cause;
         if let Some(choice) = types.choice(&*self.source) {
             self.outcome_is_unknown |= choice.outcome_is_unknown;
-            // An answer of the service is no outage, as in `into_answered`.
+            // A service that answers is available, as in `into_answered`.
             let chosen = choice
                 .disposition
                 .map(|chosen| match (chosen, &self.answered_by) {
@@ -144,9 +144,9 @@ impl HandlerError {
 
     /// Returns how to declare the error's type, if that was forgotten.
     pub(crate) fn undeclared(&self, types: &ErrorTypes) -> Option<String> {
-        match self.is_decided() || types.has(&*self.source) {
+        match self.is_decided() {
             true => None,
-            false => undeclared(&*self.source),
+            false => types.undeclared(&*self.source),
         }
     }
 

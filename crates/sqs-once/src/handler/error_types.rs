@@ -169,7 +169,7 @@ pub(crate) const UNDECLARED: &str =
     "its type chooses what happens to the message, but this handler does not declare it";
 
 /// Returns how to declare an error's type, if another handler has declared it.
-pub(crate) fn undeclared(error: &(dyn Error + 'static)) -> Option<String> {
+fn undeclared(error: &(dyn Error + 'static)) -> Option<String> {
     let known = {
         let declared = DECLARED.lock().unwrap_or_else(PoisonError::into_inner);
         *declared.iter().find(|one| (one.is_of)(error))?
@@ -200,8 +200,12 @@ impl ErrorTypes {
         Self(all.copied().collect())
     }
 
-    pub(crate) fn has(&self, error: &(dyn Error + 'static)) -> bool {
-        self.0.iter().any(|one| (one.is_of)(error))
+    /// Returns how to declare the type of an error, if that was forgotten.
+    pub(crate) fn undeclared(&self, error: &(dyn Error + 'static)) -> Option<String> {
+        match self.0.iter().any(|one| (one.is_of)(error)) {
+            true => None,
+            false => undeclared(error),
+        }
     }
 
     /// Returns the choice of an error, if its type is declared.

@@ -420,6 +420,43 @@ async fn an_outer_layer_can_not_hide_that_an_inner_one_left_the_outcome_unknown(
         .assert_reason("m-1", "outcome unknown");
 }
 
+/// An error that can not even be dropped.
+#[derive(Debug, thiserror::Error)]
+#[error("fragile")]
+struct Fragile(Option<Disposition>);
+
+impl ErrorDisposition for Fragile {
+    fn disposition(&self) -> Option<Disposition> {
+        self.0.clone()
+    }
+}
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        panic!("in drop");
+    }
+}
+
+struct FragileKey;
+
+impl KeyExtractor<Value> for FragileKey {
+    fn key(&self, order: &Value, _: &Message) -> Result<BusinessKey, KeyError> {
+        match order["ends"].as_str() {
+            Some("declined") => Err(KeyError::extractor(Fragile(None))),
+            Some("busy") => Err(KeyError::extractor(Fragile(Some(Disposition::Retry)))),
+            _ => BusinessKey::new(&key(order)),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_extractors_error_that_panics_when_it_is_dropped_harms_no_other_message() {
+    let handler = Handler::json::<Value>().key(FragileKey);
+    let handler = handler.call(async |_: Value| {}).namespace("payments");
+    let answer = Bench::new(handler.errors::<Fragile>()).run(event()).await;
+    answer.assert_outcomes([Terminal, Failed, Processed, Processed, Processed]);
+}
+
 struct ForgottenKey;
 
 impl KeyExtractor<Value> for ForgottenKey {
