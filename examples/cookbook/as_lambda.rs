@@ -5,8 +5,8 @@ use std::time::Duration;
 use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Context, LambdaEvent};
 use sqs_once::Consumer;
+use sqs_once::store::Timestamp;
 use sqs_once::testing::{Event, Record};
-use sqs_once::time::{Clock, SystemClock};
 use tower_service::Service as _;
 
 /// Returns the ids of the messages that go back to the queue.
@@ -16,7 +16,7 @@ pub(crate) async fn run(
 ) -> Vec<String> {
     let event: SqsEvent = serde_json::from_str(Event::new(records).as_json()).unwrap();
     let mut context = Context::default();
-    context.deadline = (SystemClock.now() + Duration::from_secs(30)).as_millis();
+    context.deadline = (Timestamp::now() + Duration::from_secs(30)).as_millis();
     let answer = consumer
         .clone()
         .call(LambdaEvent::new(event, context))

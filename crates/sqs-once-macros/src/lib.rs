@@ -95,7 +95,7 @@ use crate::signature::{BATCH_HANDLER, HANDLER};
 /// - The payload itself, if it derives `BusinessKey`: `key = order`.
 /// - A function of the payload, by its path: `key = OrderPlaced::business_key`.
 /// - Any other key extractor: `key = sqs_once::key::MessageKey::attribute("order-id")`,
-///   `key = sqs_once::key::JsonPointer::new("/order/id")`, or several of them in a tuple.
+///   `key = sqs_once::key::MessageKey::json_pointer("/order/id")`, or several of them in a tuple.
 ///
 /// Text, integers, `bool`, `char`, bytes and `Option`s of these can be keys. Floats cannot, since different integers
 /// may convert to the same float. A message whose key is missing or empty is terminal, unless `Handler::missing_key`

@@ -3,8 +3,7 @@
 use std::fmt;
 
 use sqs_once::key::ItemId;
-use sqs_once::store::{Item, Owner, Seen, Status};
-use sqs_once::time::Timestamp;
+use sqs_once::store::{Item, Owner, Seen, Status, Timestamp};
 use sqs_once::unstable::breaker::{self, Shared};
 
 use crate::Error;

@@ -1,8 +1,7 @@
 //! Manual changes to a key or a breaker.
 
 use sqs_once::key::ItemId;
-use sqs_once::store::{Fence, Item, Owner, Status};
-use sqs_once::time::Timestamp;
+use sqs_once::store::{Fence, Item, Owner, Status, Timestamp};
 
 use crate::breaker::opened;
 

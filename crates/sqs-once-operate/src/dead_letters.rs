@@ -9,8 +9,7 @@ use aws_sdk_sqs::types::{
     MessageSystemAttributeNameForSends, MessageSystemAttributeValue, QueueAttributeName,
 };
 use sqs_once::key::ItemId;
-use sqs_once::store::StoreErrorKind;
-use sqs_once::time::{Clock, SystemClock};
+use sqs_once::store::{StoreErrorKind, Timestamp};
 
 use crate::letter::{DeadLetter, KeyFrom, Standing};
 use crate::{Error, Keys};
@@ -154,7 +153,7 @@ impl DeadLetters {
         // DynamoDB rejects a read with duplicate keys.
         ids.sort();
         ids.dedup();
-        let now = SystemClock.now();
+        let now = Timestamp::now();
         let mut known = HashMap::new();
         for (id, answer) in ids.iter().zip(keys.read_each(&ids).await) {
             let standing = match answer {

@@ -5,9 +5,9 @@ use std::fmt;
 
 use aws_sdk_sqs::types::{Message, MessageAttributeValue, MessageSystemAttributeName};
 use sqs_once::BusinessKey;
-use sqs_once::key::{ItemId, JsonPointer, Namespace};
-use sqs_once::store::Item;
-use sqs_once::time::Timestamp;
+use sqs_once::key::{ItemId, Namespace};
+use sqs_once::store::{Item, Timestamp};
+use sqs_once::unstable::JsonPointer;
 
 use crate::name::{Joined, ids};
 use crate::{Group, State};

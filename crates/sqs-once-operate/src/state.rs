@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use sqs_once::store::{Item, Status};
-use sqs_once::time::Timestamp;
+use sqs_once::store::{Item, Status, Timestamp};
 
 /// The state of a key at a point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -12,7 +12,6 @@ use deadpool_postgres::{ConfigConnectImpl, Connect};
 use futures_util::future::BoxFuture;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sqs_once::ConfigError;
-use sqs_once::time::{Clock, SystemClock};
 use tokio::task::JoinHandle;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config, Error};
@@ -40,7 +39,7 @@ pub(crate) struct Tokens {
     host: String,
     port: u16,
     user: String,
-    clock: Arc<dyn Clock>,
+    now: Arc<dyn Fn() -> SystemTime + Send + Sync>,
 }
 
 impl Tokens {
@@ -78,7 +77,7 @@ impl Tokens {
             host: host.clone(),
             port: config.get_ports().first().copied().unwrap_or(DEFAULT_PORT),
             user: config.get_user().unwrap_or_default().to_owned(),
-            clock: Arc::new(SystemClock),
+            now: Arc::new(SystemTime::now),
         };
         // If signing fails now, it would fail for every connection.
         let signed = tokens.token().map(|_| tokens);
@@ -94,12 +93,11 @@ impl Tokens {
         let mut settings = SigningSettings::default();
         settings.expires_in = Some(LIFETIME);
         settings.signature_location = SignatureLocation::QueryParams;
-        let now = Duration::from_millis(self.clock.now().as_millis());
         let params = SigningParams::builder()
             .identity(&identity)
             .region(&self.region)
             .name("rds-db")
-            .time(SystemTime::UNIX_EPOCH + now)
+            .time((self.now)())
             .settings(settings)
             .build()
             .ok()?;
@@ -138,8 +136,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use postgres_for_tests::Server;
-    use sqs_once::store::StoreErrorKind;
-    use sqs_once::time::Timestamp;
+    use sqs_once::store::{StoreErrorKind, Timestamp};
     use tokio_postgres::NoTls;
 
     use super::*;
@@ -154,11 +151,10 @@ mod tests {
         fn set(&self, at: Timestamp) {
             self.0.store(at.as_millis(), Ordering::SeqCst);
         }
-    }
 
-    impl Clock for Stopped {
-        fn now(&self) -> Timestamp {
-            Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+        fn reading(self: &Arc<Self>) -> Arc<dyn Fn() -> SystemTime + Send + Sync> {
+            let clock = Arc::clone(self);
+            Arc::new(move || Timestamp::from_millis(clock.0.load(Ordering::SeqCst)).into())
         }
     }
 
@@ -180,7 +176,7 @@ mod tests {
         let clock = Arc::new(Stopped::default());
         let tokens = settings(url, variables).unwrap().tokens.unwrap();
         let tokens = Tokens {
-            clock: clock.clone(),
+            now: clock.reading(),
             ..tokens
         };
         (tokens, clock)

@@ -222,7 +222,7 @@
 //! ```no_run
 //! use aws_lambda_events::event::sqs::SqsEvent;
 //! use lambda_runtime::{Context, Error, LambdaEvent};
-//! use sqs_once::time::{Clock, SystemClock};
+//! use sqs_once::store::Timestamp;
 //! use sqs_once_postgres::PostgresStore;
 //! use tower_service::Service;
 //! # use {serde::Deserialize, sqs_once::HandlerError, sqs_once_postgres::Transaction};
@@ -241,7 +241,7 @@
 //!             "receiptHandle": "handle",
 //!         }] }))?;
 //!         let mut context = Context::default();
-//!         context.deadline = SystemClock.now().as_millis() + 30_000;
+//!         context.deadline = Timestamp::now().as_millis() + 30_000;
 //!         let answer = consumer.call(LambdaEvent::new(event, context)).await?;
 //!         assert!(answer.batch_item_failures.is_empty());
 //!     }

@@ -1,8 +1,7 @@
 //! Conversions between rows, statement parameters and the protocol's types.
 
 use sqs_once::key::{Fingerprint, ItemId};
-use sqs_once::store::{Fence, Item, Owner, Status, StoreError, StoreErrorKind};
-use sqs_once::time::Timestamp;
+use sqs_once::store::{Fence, Item, Owner, Status, StoreError, StoreErrorKind, Timestamp};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 

@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use futures_util::future::{join3, try_join};
 use sqs_once::key::Fingerprint;
-use sqs_once::store::{CarryOver, Claim, Fence, Recording, Seen, Settlement};
-use sqs_once::time::Timestamp;
+use sqs_once::store::{CarryOver, Claim, Fence, Recording, Seen, Settlement, Timestamp};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row};
 

@@ -23,8 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqs_once::key::{ItemId, KeyCodec};
 use sqs_once::policy::Margins;
-use sqs_once::store::{Owner, Settled, Settlement, Settling, Store};
-use sqs_once::time::{Clock, SystemClock};
+use sqs_once::store::{Owner, Settled, Settlement, Settling, Store, Timestamp};
 use sqs_once::{Completion, Consumer, DynamoDbStore, Handler, HandlerError};
 use sqs_once_local::{LocalDynamoDb, TableDescription};
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
@@ -117,7 +116,7 @@ async fn handle(mut consumer: Consumer, call: Call, ran: Arc<Ran>) -> Value {
     let mut event = SqsEvent::default();
     event.records = call.keys.iter().map(|key| message(key, &call)).collect();
     let mut context = Context::default();
-    context.deadline = (SystemClock.now() + Duration::from_millis(call.timeout_ms)).as_millis();
+    context.deadline = (Timestamp::now() + Duration::from_millis(call.timeout_ms)).as_millis();
     let answer = consumer.call(LambdaEvent::new(event, context));
     let died = async {
         while call.end != End::Dies || ran.of(call.call).is_empty() {
@@ -138,7 +137,7 @@ async fn handle(mut consumer: Consumer, call: Call, ran: Arc<Ran>) -> Value {
 }
 
 async fn renew(store: DynamoDbStore, renewal: Renewal) -> Result<Value, Box<dyn Error>> {
-    let lease_until = SystemClock.now() + Duration::from_millis(renewal.lease_ms);
+    let lease_until = Timestamp::now() + Duration::from_millis(renewal.lease_ms);
     let settlement = Settlement::new(
         ItemId::from_stored(renewal.id.as_str()),
         Owner::from_stored(&renewal.owner).ok_or("an owner has 32 hexadecimal digits")?,

@@ -45,7 +45,7 @@
 //! The crate root holds what most handlers use. The rest is in modules:
 //!
 //! - [`Handler`], [`Consumer`] and the module [`consumer`]: every setting with its default and its environment variable.
-//! - [`router`]: several handlers, for several kinds of messages in one queue.
+//! - [`Router`]: several handlers, for several kinds of messages in one queue.
 //! - [`handler`](mod@handler): the traits behind handlers, and what they may return.
 //! - [`extract`]: the arguments that a handler may take, such as the message's metadata.
 //! - [`key`]: business keys, and extractors that take them from a message.
@@ -113,7 +113,7 @@ pub mod handler;
 )]
 mod idempotency;
 pub mod key;
-pub mod lambda;
+mod lambda;
 mod large_messages;
 pub mod once;
 pub mod policy;
@@ -135,7 +135,11 @@ pub mod store;
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
-pub mod time;
+#[cfg_attr(
+    not(feature = "unstable"),
+    allow(unreachable_pub, reason = "the tools reach it through `unstable`")
+)]
+mod time;
 #[cfg(feature = "unstable")]
 pub mod unstable;
 mod variables;
@@ -151,7 +155,7 @@ pub mod __private {
 
 pub use consumer::builder::Consumer;
 pub use consumer::handler::{BatchHandler, Handler};
-pub use consumer::routes::{Router, router};
+pub use consumer::routes::Router;
 pub use error::{ConfigError, ConfigErrorKind, Error};
 #[cfg(feature = "dynamodb")]
 pub use handler::batch::BatchWrites;

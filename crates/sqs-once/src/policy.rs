@@ -1,12 +1,10 @@
 //! Policies: values that choose what a handler or a consumer does.
 
 pub use crate::batch::{
-    EarlierAttempt, Fifo, InProgress, MissingKey, PayloadMismatch, Reconciled, RecordEnd,
-    UnknownOutcome,
+    EarlierAttempt, Fifo, MissingKey, PayloadMismatch, Reconciled, RecordEnd, UnknownOutcome,
 };
 pub use crate::breaker::Dependency;
 pub use crate::error::Disposition;
-pub use crate::failed::Backoff;
 #[cfg(feature = "sqs")]
 pub use crate::failed::Queue;
 pub use crate::idempotency::{Cache, Margins};

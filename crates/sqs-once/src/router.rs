@@ -10,12 +10,12 @@ use thiserror::Error;
 use crate::error::ConfigError;
 use crate::key::JsonPointer;
 use crate::record::{
-    Correlate, Envelope, EnvelopeError, EventBridge, EventBridgeMeta, Message, Needed,
+    Correlate, DecodeError, Envelope, EventBridge, EventBridgeMeta, Message, Needed,
 };
 
 type Find = Arc<dyn Fn(&Message) -> Option<String> + Send + Sync>;
 
-/// What a [`router`](crate::router) reads in a message to choose its route.
+/// What a [router](crate::Router) reads in a message to choose its route.
 ///
 /// ```
 /// use sqs_once::policy::RouteBy;
@@ -77,7 +77,7 @@ impl RouteBy {
                 "reads a message attribute without a name",
                 "the name of the attribute, such as `type`",
             )),
-            By::Field(_, pointer) => pointer.check_path(),
+            By::Field(_, pointer) => pointer.check(),
             By::DetailType => {
                 let by = "RouteBy::detail_type()";
                 Needed::check_all(
@@ -120,7 +120,7 @@ impl fmt::Debug for RouteBy {
     }
 }
 
-/// Chooses what happens to a message that no route of a [`router`](crate::router) takes.
+/// Chooses what happens to a message that no route of a [router](crate::Router) takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unrouted {
@@ -155,7 +155,7 @@ pub(crate) enum NoRoute {
 #[derive(Debug, Error)]
 pub(crate) enum RouteError {
     #[error(transparent)]
-    Envelope(#[from] EnvelopeError),
+    Envelope(#[from] DecodeError),
     #[error("no route takes it: it has no {0}")]
     Unnamed(RouteBy),
     /// The name is left out, because it may come from the body.

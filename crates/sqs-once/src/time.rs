@@ -9,6 +9,11 @@ use std::time::{Duration, SystemTime};
 pub struct Timestamp(u64);
 
 impl Timestamp {
+    /// Returns the time of the machine's clock.
+    pub fn now() -> Self {
+        SystemTime::now().into()
+    }
+
     /// Returns the time `millis` milliseconds after the Unix epoch.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
@@ -71,7 +76,7 @@ impl From<Timestamp> for SystemTime {
 /// A source of the time of day. Leases and expirations are compared with it. Timeouts and pauses use Tokio's clock
 /// instead.
 ///
-/// Tests and simulators use their own clocks. Everything else uses [`SystemClock`].
+/// Tests and simulators use their own clocks. Everything else uses that of the machine.
 pub trait Clock: Send + Sync + 'static {
     /// Returns the current time.
     fn now(&self) -> Timestamp;
@@ -79,10 +84,10 @@ pub trait Clock: Send + Sync + 'static {
 
 /// The machine's clock.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SystemClock;
+pub(crate) struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        SystemTime::now().into()
+        Timestamp::now()
     }
 }

@@ -10,9 +10,8 @@ use serde_json::{Value, json};
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{
     Claim, Claimed, Fence, Item, Owner, Settled, Settlement, Status, Store, StoreError,
-    StoreErrorKind, StoreFuture,
+    StoreErrorKind, StoreFuture, Timestamp,
 };
-use sqs_once::time::Timestamp;
 
 pub(crate) struct Bucket(pub(crate) Arc<dyn ObjectStore>);
 

@@ -32,7 +32,7 @@ async fn refund(order: OrderCancelled, token: IdempotencyToken) -> Result<(), Ha
 
 /// The producer names the type in a message attribute. A message of another type is terminal.
 fn router() -> Router {
-    sqs_once::router(RouteBy::attribute("type"))
+    sqs_once::Router::new(RouteBy::attribute("type"))
         .route("OrderPlaced", charge::handler())
         .route("OrderCancelled", refund::handler())
 }

@@ -4,8 +4,7 @@ use aws_lambda_events::sns::SnsEvent;
 use lambda_runtime::{Context, LambdaEvent};
 use sqs_once::Idempotency;
 use sqs_once::store::StoreErrorKind;
-use sqs_once::testing::{Operation, TestClock, TestSettings, TestStore};
-use sqs_once::time::Clock;
+use sqs_once::testing::{Operation, TestClock, TestStore};
 
 use super::handle;
 

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use sqs_once::Handler;
-use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened, S3, Sns, Text};
+use sqs_once::body::{Auto, DecodeError, Envelope, EventBridge, Opened, S3, Sns, Text};
 use sqs_once::extract::{EventBridgeMeta, Message, S3Object, SnsMeta};
 use sqs_once::key::MessageKey;
 use sqs_once::telemetry::Outcome;
@@ -64,10 +64,10 @@ fn handler(envelope: impl Envelope) -> Handler {
 struct Tenanted;
 
 impl Envelope for Tenanted {
-    fn open(&self, content: &str, _: &Message) -> Result<Opened, EnvelopeError> {
+    fn open(&self, content: &str, _: &Message) -> Result<Opened, DecodeError> {
         match content.split_once('|') {
             Some((_, payload)) => Ok(Opened::new(payload)),
-            None => Err(EnvelopeError::new("tenant", "it has no `|`")),
+            None => Err(DecodeError::envelope("tenant", "it has no `|`")),
         }
     }
 }

@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::Value;
+use sqs_once::consumer::EventError;
 use sqs_once::extract::Message;
-use sqs_once::lambda::EventError;
 use sqs_once::testing::{Answer, Bench, Event};
 use sqs_once::{Handler, HandlerError};
 

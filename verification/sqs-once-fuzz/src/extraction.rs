@@ -3,8 +3,7 @@
 use serde_json::Value;
 use sqs_once::BusinessKey;
 use sqs_once::extract::Message;
-use sqs_once::key::Fingerprint;
-use sqs_once::key::{JmesPath, JsonPointer, KeyError, KeyExtractor, MessageKey};
+use sqs_once::key::{Fingerprint, KeyError, KeyExtractor, MessageKey};
 use sqs_once::testing::Record;
 
 type Found = Result<BusinessKey, KeyError>;
@@ -13,8 +12,8 @@ type Found = Result<BusinessKey, KeyError>;
 const PLACES: [(&str, &str); 4] = [("/a", "a"), ("/a/b", "a.b"), ("/a/0", "a[0]"), ("", "@")];
 
 thread_local! {
-    static EXTRACTORS: [(JsonPointer, JmesPath); 4] =
-        PLACES.map(|(pointer, path)| (JsonPointer::new(pointer), JmesPath::new(path)));
+    static EXTRACTORS: [(MessageKey, MessageKey); 4] =
+        PLACES.map(|(pointer, path)| (MessageKey::json_pointer(pointer), MessageKey::jmespath(path)));
 }
 
 /// Checks the promises of the extractors. The first line is an attribute's value, the rest a body.

@@ -10,8 +10,8 @@ use sqs_once::DynamoDbStore;
 use sqs_once::key::ItemId;
 use sqs_once::store::{
     Claim, Claimed, Item, Owner, Settled, Settlement, Settling, Status, Store, TableLayout,
+    Timestamp,
 };
-use sqs_once::time::Timestamp;
 
 use crate::runtime;
 use dynamodb::Answer;

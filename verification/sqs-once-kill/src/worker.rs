@@ -11,12 +11,11 @@ use hyper::body::Bytes;
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use serde::{Deserialize, Serialize};
-use sqs_once::consumer::Defaults;
 use sqs_once::extract::{Attempt, Message};
 use sqs_once::key::Ids;
 use sqs_once::policy::RouteBy;
 use sqs_once::sdk::dynamodb::types::{AttributeValue, Update};
-use sqs_once::{Error, Handler, HandlerError, IdempotencyToken, Router, State, Writes, router};
+use sqs_once::{Error, Handler, HandlerError, IdempotencyToken, Router, State, Writes};
 use tokio::runtime::Handle;
 
 use crate::history::name;
@@ -180,7 +179,8 @@ async fn count(order: Order) -> Result<Writes, HandlerError> {
 
 /// A router with this handler in each route.
 fn routed(handler: &Handler) -> Router {
-    let routes = router(RouteBy::field("/route")).defaults(Defaults::new().ids(Ids::readable()));
+    let routes =
+        Router::new(RouteBy::field("/route")).defaults(Handler::defaults().ids(Ids::readable()));
     ROUTES.into_iter().fold(routes, |routes, name| {
         routes.route(name, handler.clone().namespace(name))
     })

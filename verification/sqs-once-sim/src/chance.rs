@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use sqs_once::testing::Random;
+use sqs_once::unstable::Random;
 
 /// SplitMix64. All clones draw from one sequence.
 #[derive(Clone, Debug)]

@@ -5,8 +5,7 @@ use crate::operate::{ItemChange, List, keys, moment};
 use crate::print;
 use anyhow::Result;
 use serde_json::json;
-use sqs_once::store::Item;
-use sqs_once::time::{Clock, SystemClock};
+use sqs_once::store::{Item, Timestamp};
 use sqs_once::unstable::Listing;
 use sqs_once_operate::{BreakerName, BreakerState, Change, Keys};
 use std::time::Duration;
@@ -26,7 +25,7 @@ async fn show(args: &ShowArgs) -> Result<()> {
         return list(&keys, args.format.is_json()).await;
     };
     let items = keys.read(&[name.id()]).await?;
-    let (item, now) = (items.first(), SystemClock.now());
+    let (item, now) = (items.first(), Timestamp::now());
     match args.format.is_json() {
         true => print::json(&shown::document(&name, item, now)),
         false => print::result(shown::text(&name, item, now).trim_end()),
@@ -34,7 +33,7 @@ async fn show(args: &ShowArgs) -> Result<()> {
 }
 
 async fn list(keys: &Keys, json: bool) -> Result<()> {
-    let now = SystemClock.now();
+    let now = Timestamp::now();
     let listing = Listing {
         prefix: BreakerName::PREFIX.to_owned(),
         status: None,
@@ -65,7 +64,7 @@ async fn change(args: &ChangeArgs, open_for: Option<Duration>) -> Result<()> {
     let id = name.id();
     let (keys, place) = keys(&args.table).await?;
     let seen = keys.read(std::slice::from_ref(&id)).await?.pop();
-    let now = SystemClock.now();
+    let now = Timestamp::now();
     print::note(shown::text(&name, seen.as_ref(), now).trim_end());
     let is_closed = BreakerState::from_item(seen.as_ref(), now) == BreakerState::Closed;
     if is_closed && open_for.is_none() {

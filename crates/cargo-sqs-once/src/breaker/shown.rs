@@ -2,8 +2,7 @@
 
 use crate::operate::{at, distance, fields, moment, row};
 use serde_json::{Value, json};
-use sqs_once::store::{Fence, Item};
-use sqs_once::time::Timestamp;
+use sqs_once::store::{Fence, Item, Timestamp};
 use sqs_once_operate::{BreakerName, BreakerState};
 
 fn meaning(state: BreakerState) -> &'static str {

@@ -5,7 +5,7 @@ use crate::operate::{config, keys_in, namespace, table};
 use crate::print;
 use anyhow::{Result, bail};
 use aws_sdk_sqs::Client;
-use sqs_once::key::JsonPointer;
+use sqs_once::unstable::JsonPointer;
 use sqs_once_operate::{DeadLetters, KeyFrom, PartFrom, SdkConfig, Selection, Standing};
 
 /// Opens the queue, joined with the table if the arguments name one. Also returns the settings of the account.

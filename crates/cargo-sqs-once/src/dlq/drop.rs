@@ -8,7 +8,7 @@ use crate::operate::Audit;
 use crate::print;
 use crate::private;
 use anyhow::{Context, Error, Result, bail, ensure};
-use sqs_once::time::{Clock, SystemClock};
+use sqs_once::store::Timestamp;
 use sqs_once_operate::{DeadLetter, DeadLetters};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ async fn sure(
         print::note("no such messages");
         return Ok(());
     }
-    let now = SystemClock.now();
+    let now = Timestamp::now();
     print::note(&shown::heading());
     for letter in letters {
         print::note(&shown::line(letter, now));

@@ -5,7 +5,7 @@ use crate::error::INTERRUPTED;
 use crate::interrupt::Interrupt;
 use crate::print;
 use anyhow::{Result, anyhow, ensure};
-use sqs_once::time::{Clock, SystemClock, Timestamp};
+use sqs_once::store::Timestamp;
 use sqs_once_operate::{DeadLetter, DeadLetters, Group, Selection, Standing, Tally};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,7 +68,7 @@ async fn groups(
     let stop = || interrupt.is_here();
     let tally = queue.look(selection, &stop, each).await?;
     ensure!(!interrupt.is_here(), INTERRUPTED);
-    let now = SystemClock.now();
+    let now = Timestamp::now();
     let mut groups: Vec<_> = groups.iter().collect();
     groups.sort_by_key(|(_, members)| Reverse(members.count));
     if !groups.is_empty() && !args.format.is_json() {
@@ -97,7 +97,7 @@ async fn messages(
     interrupt: &Interrupt,
 ) -> Result<()> {
     let limit = args.limit.map_or(MESSAGES, NonZeroUsize::get);
-    let now = SystemClock.now();
+    let now = Timestamp::now();
     let (mut listed, mut printed) = (0, Ok(true));
     let (mut moved, mut not_looked_up) = (None, false);
     let each = |letter: &DeadLetter| {
@@ -173,6 +173,6 @@ pub(super) async fn show(args: ShowArgs, interrupt: &Interrupt) -> Result<()> {
     })?;
     match args.format.is_json() {
         true => print::json(&shown::document(&letter)),
-        false => print::result(shown::text(&letter, SystemClock.now()).trim_end()),
+        false => print::result(shown::text(&letter, Timestamp::now()).trim_end()),
     }
 }

@@ -5,7 +5,7 @@ use crate::operate::{at, distance, moment};
 use crate::print::one_line;
 use serde_json::{Map, Value, json};
 use sqs_once::key::ItemId;
-use sqs_once::time::Timestamp;
+use sqs_once::store::Timestamp;
 use sqs_once_operate::{DeadLetter, Group};
 
 /// The system attributes to show.

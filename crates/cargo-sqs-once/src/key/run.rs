@@ -7,8 +7,7 @@ use crate::print::{self, one_line};
 use anyhow::{Error, Result, anyhow, bail, ensure};
 use serde_json::json;
 use sqs_once::key::{ItemId, Namespace};
-use sqs_once::store::{Item, Status};
-use sqs_once::time::{Clock, SystemClock, Timestamp};
+use sqs_once::store::{Item, Status, Timestamp};
 use sqs_once::unstable::{Listed, Listing};
 use sqs_once_operate::{BreakerName, Change, KeyName, State};
 
@@ -43,7 +42,7 @@ async fn show(args: ShowArgs) -> Result<()> {
     let (keys, _) = keys(&args.table).await?;
     let found = keys.find(&name, namespace.as_ref()).await?;
     ensure!(!found.is_empty(), NOT_FOUND);
-    let now = SystemClock.now();
+    let now = Timestamp::now();
     if args.format.is_json() {
         let mut documents = found
             .iter()
@@ -55,7 +54,7 @@ async fn show(args: ShowArgs) -> Result<()> {
 }
 
 async fn list(args: ListArgs) -> Result<()> {
-    let now = SystemClock.now();
+    let now = Timestamp::now();
     let namespace = namespace(&args.consumer)?;
     let states: Vec<State> = args.state.iter().map(|state| state.state()).collect();
     let listing = Listing {
@@ -143,7 +142,7 @@ async fn change(args: &ChangeArgs, complete: Option<&CompleteArgs>) -> Result<()
     let (keys, place) = keys(&args.table).await?;
     let found = keys.find(&name, namespace.as_ref()).await?;
     let (id, seen) = one(found, complete.is_some(), &name, namespace)?;
-    let now = SystemClock.now();
+    let now = Timestamp::now();
     match &seen {
         Some(item) => print::note(shown::text(item, false, now).trim_end()),
         None => print::note("the table does not have this key"),

@@ -3,8 +3,7 @@
 use crate::operate::{at, fields, moment};
 use crate::print::one_line;
 use serde_json::{Value, json};
-use sqs_once::store::{Fence, Item, Status};
-use sqs_once::time::Timestamp;
+use sqs_once::store::{Fence, Item, Status, Timestamp};
 use sqs_once_operate::State;
 
 /// The start of 2020. Fences from here on are times, because the first fence of a key is the time of its claim.

@@ -2,7 +2,7 @@
 
 use crate::print;
 use anyhow::{Error, Result};
-use sqs_once::time::Timestamp;
+use sqs_once::store::Timestamp;
 use sqs_once::unstable::{Listed, Listing};
 use sqs_once_operate::Keys;
 use std::time::{Duration, SystemTime};

@@ -7,8 +7,7 @@ use crate::private;
 use anyhow::{Context, Error, Result, anyhow};
 use serde_json::{Value, json};
 use sqs_once::key::ItemId;
-use sqs_once::store::{Item, Settled};
-use sqs_once::time::{Clock, SystemClock, Timestamp};
+use sqs_once::store::{Item, Settled, Timestamp};
 use sqs_once::unstable::new_owner;
 use sqs_once_operate::{Change, Keys, SdkConfig, account};
 use std::collections::BTreeMap;
@@ -60,7 +59,7 @@ impl Audit {
 
     /// Returns the line of a change: its own fields, and those of every change.
     pub(crate) fn line(&self, action: &str, mut fields: Value) -> Value {
-        fields["at"] = moment(SystemClock.now()).into();
+        fields["at"] = moment(Timestamp::now()).into();
         fields["by"] = self.by.clone().into();
         fields["region"] = self.region.clone().into();
         fields["account"] = self.account.clone().into();
@@ -93,7 +92,7 @@ impl Audit {
     pub(crate) fn failed(&mut self, error: &Error) {
         let mut lines = std::mem::take(&mut self.unconfirmed);
         for line in lines.values_mut() {
-            line["at"] = moment(SystemClock.now()).into();
+            line["at"] = moment(Timestamp::now()).into();
             line["error"] = format!("{error:#}").into();
             if let Some(after) = line.get_mut("after") {
                 *after = Value::Null;
@@ -150,7 +149,7 @@ impl ItemChange<'_> {
         let place = audit.place(&self.place.table);
         confirm(&format!("{place}: {question}"), self.args.yes).await?;
         // The answer may have taken a while.
-        let at = SystemClock.now();
+        let at = Timestamp::now();
         let owner = new_owner();
         let new = change(at).write(self.id, self.seen, owner, at);
         let new = new.context("the change writes nothing")?;

@@ -6,7 +6,7 @@ use lambda_runtime::{Context, LambdaEvent};
 use serde_json::json;
 {%- endif %}
 use sqs_once::testing::{Event, Record};
-use sqs_once::time::{Clock, SystemClock};
+use sqs_once::store::Timestamp;
 use sqs_once_postgres::PostgresStore;
 use sqs_once_postgres::deadpool_postgres::tokio_postgres::{Client, NoTls, connect};
 use tower_service::Service;
@@ -100,7 +100,7 @@ impl Database {
         let store = PostgresStore::from_url(&self.url).unwrap();
         let mut consumer = reserve::consumer().store(store);
         let mut context = Context::default();
-        context.deadline = SystemClock.now().as_millis() + 30_000;
+        context.deadline = Timestamp::now().as_millis() + 30_000;
         let event = serde_json::from_str(event.as_json()).unwrap();
         let answer = consumer.call(LambdaEvent::new(event, context)).await;
         let failures = answer.unwrap().batch_item_failures;

@@ -10,7 +10,8 @@ use aws_sdk_sqs::config::{BehaviorVersion, Region};
 use network_for_tests::{Turn, Wire};
 use serde_json::{Value, json};
 use sqs_once::BusinessKey;
-use sqs_once::key::{ItemId, JsonPointer};
+use sqs_once::key::ItemId;
+use sqs_once::unstable::JsonPointer;
 use sqs_once_local::{
     LocalDynamoDb, LocalSqs, NewMessage, QueueSettings, Queues, REGION, Redrive, TableDescription,
 };

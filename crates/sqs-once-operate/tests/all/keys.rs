@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use sqs_once::BusinessKey;
-use sqs_once::DynamoDbStore;
-use sqs_once::conformance;
 use sqs_once::key::{ItemId, Namespace};
 use sqs_once::store::{
     Claim, Claimed, Fence, Item, Owner, Settled, Settlement, Settling, Status, Store, TableLayout,
+    Timestamp,
 };
-use sqs_once::time::Timestamp;
 use sqs_once::unstable::{self, Listing, new_owner};
+use sqs_once::{BusinessKey, DynamoDbStore};
 use sqs_once_local::{KeyAttribute, LocalDynamoDb, TableDescription};
 use sqs_once_operate::{Change, Error, KeyName, Keys, NameError, State};
 
@@ -78,7 +76,7 @@ impl Table {
     async fn claim(&self, id: &ItemId, owner: u128, now: Timestamp) -> Claimed {
         let (owner, lease_until) = (Owner::from_bits(owner), now + Duration::from_secs(30));
         let claim = Claim::new(id.clone(), owner, now, lease_until, now + 28 * DAY);
-        let mut claimed = conformance::claim(&self.store, &[claim]).await;
+        let mut claimed = sqs_once::unstable::claim(&self.store, &[claim]).await;
         claimed.remove(0).unwrap()
     }
 

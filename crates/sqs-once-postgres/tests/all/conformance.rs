@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use sqs_once::conformance::{self, Fixture, claim};
+use sqs_once::conformance::{self, Fixture};
 use sqs_once::store::{Claimed, Fence, Owner, Settled, Settling, Store, StoreError};
+use sqs_once::unstable::{claim, fresh_seeds};
 use sqs_once_postgres::deadpool_postgres::{Manager, Pool};
 use sqs_once_postgres::{PostgresStore, SCHEMA_V1};
 use tokio_postgres::NoTls;
@@ -22,7 +23,7 @@ async fn the_store_keeps_every_promise() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_store_keeps_the_promises_in_random_histories() {
-    conformance::histories(&Database::new().await, conformance::seeds(40)).await;
+    conformance::histories(&Database::new().await, fresh_seeds(40)).await;
 }
 
 #[tokio::test]
@@ -158,7 +159,7 @@ async fn times_that_no_column_holds_are_the_end_of_time() {
     let database = Database::new().await;
     let mut claim = new_claims(1).remove(0);
     claim.owner = Owner::from_bits(u128::MAX);
-    claim.lease_until = sqs_once::time::Timestamp::from_millis(u64::MAX);
+    claim.lease_until = sqs_once::store::Timestamp::from_millis(u64::MAX);
     let answers = database.store.claim(std::slice::from_ref(&claim)).await;
     assert!(answers[0].is_ok(), "{answers:?}");
     let mut rival = rival(&claim);

@@ -7,8 +7,7 @@ use std::time::Duration;
 use sqs_once::conformance::Fixture;
 use sqs_once::key::{ItemId, Namespace};
 use sqs_once::policy::UnknownOutcome;
-use sqs_once::store::{Fence, Item, Owner, Status};
-use sqs_once::time::{Clock, SystemClock, Timestamp};
+use sqs_once::store::{Fence, Item, Owner, Status, Timestamp};
 use sqs_once::{BusinessKey, Consumer, Handler};
 use sqs_once_postgres::{DELETE_EXPIRED, Deleted};
 
@@ -29,7 +28,7 @@ fn forget(item: &Item) -> String {
 
 /// A row of a first attempt before 30 hours.
 fn old(status: Status) -> Item {
-    let now = SystemClock.now();
+    let now = Timestamp::now();
     let key = BusinessKey::new("o-1").unwrap();
     let mut item = Item::new(Namespace::new("orders").unwrap().item_id(&key), status);
     let first = now.as_millis() - (30 * HOUR).as_millis() as u64;
@@ -83,14 +82,14 @@ async fn a_key_that_the_guides_statement_forgets_runs_as_a_first_attempt() {
 async fn the_guides_statement_takes_no_key_from_a_worker_and_lowers_no_fence() {
     let database = Database::new().await;
     let mut held = old(Status::InProgress);
-    held.lease_until = Some(SystemClock.now() + MINUTE);
+    held.lease_until = Some(Timestamp::now() + MINUTE);
     database.plant(held.clone()).await;
     database.run(&forget(&held)).await;
     let found = database.peek(&held.id).await.unwrap();
     assert_eq!((found.owner, found.fence), (held.owner, held.fence));
 
     let mut ahead = old(Status::Completed);
-    let fence = Fence::first(SystemClock.now() + 30 * HOUR);
+    let fence = Fence::first(Timestamp::now() + 30 * HOUR);
     ahead.fence = Some(fence);
     database.plant(ahead.clone()).await;
     database.run(&forget(&ahead)).await;
@@ -104,7 +103,7 @@ fn batch(rows: u32) -> NonZeroU32 {
 
 /// A row that expired this many hours ago. Its lease ended at the same time.
 fn expired(name: &str, status: Status, hours: u64) -> Item {
-    let at = Timestamp::from_secs(SystemClock.now().as_secs() - hours * 3600);
+    let at = Timestamp::from_secs(Timestamp::now().as_secs() - hours * 3600);
     let mut item = Item::new(ItemId::from_stored(name), status);
     item.lease_until = Some(at);
     item.expiration = Some(at);
@@ -113,7 +112,7 @@ fn expired(name: &str, status: Status, hours: u64) -> Item {
 
 /// Adds one row of each kind to delete, and one of each kind to keep.
 async fn plant(database: &Database) {
-    let alive = SystemClock.now() + Duration::from_secs(60);
+    let alive = Timestamp::now() + Duration::from_secs(60);
     let mut no_lease = expired("goes: no lease", Status::InProgress, 24 * 40);
     no_lease.lease_until = None;
     let mut at_work = expired("stays: at work", Status::InProgress, 48);

@@ -8,8 +8,8 @@ use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use lambda_runtime::{Context, LambdaEvent};
 use serde::Deserialize;
 use serde_json::json;
+use sqs_once::store::Timestamp;
 use sqs_once::testing::{Event, Record};
-use sqs_once::time::{Clock, SystemClock, Timestamp};
 use sqs_once::{Consumer, Handler, HandlerError};
 use sqs_once_postgres::{PostgresStore, Transaction};
 use tokio::sync::Notify;
@@ -123,7 +123,7 @@ pub(crate) async fn invoke_for(
     orders: &[impl AsRef<str>],
 ) -> Vec<String> {
     let messages = orders.iter().map(|order| (order.as_ref(), order.as_ref()));
-    let event = event(messages, SystemClock.now() + timeout);
+    let event = event(messages, Timestamp::now() + timeout);
     failures(consumer.clone().call(event).await.unwrap())
 }
 

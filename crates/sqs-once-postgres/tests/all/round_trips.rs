@@ -1,7 +1,7 @@
 //! Counts the store's round trips. Runs on one thread, so that pipelined messages arrive together.
 
-use sqs_once::conformance::claim;
 use sqs_once::store::{Claimed, Settled, Settling, Status, Store, StoreError, Transactions};
+use sqs_once::unstable::claim;
 use sqs_once_postgres::PostgresStore;
 
 use crate::relay::Relay;

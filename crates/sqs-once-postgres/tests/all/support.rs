@@ -7,9 +7,9 @@ use postgres_for_tests::Server;
 use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{
-    Claim, Fence, Item, OpenTransaction, Owner, Settlement, Settling, Status, Store, Transactions,
+    Claim, Fence, Item, OpenTransaction, Owner, Settlement, Settling, Status, Store, Timestamp,
+    Transactions,
 };
-use sqs_once::time::Timestamp;
 use sqs_once_postgres::{PostgresStore, SCHEMA_V1};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls};

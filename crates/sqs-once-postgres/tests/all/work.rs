@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use sqs_once::once::{Invocation, Once, RunError};
-use sqs_once::store::StoreErrorKind;
-use sqs_once::time::{Clock, SystemClock};
+use sqs_once::store::{StoreErrorKind, Timestamp};
 use sqs_once::{HandlerError, Idempotency, Writes};
 use sqs_once_postgres::Transaction;
 use tokio::sync::Notify;
@@ -21,7 +20,7 @@ fn idempotency(orders: &Orders) -> Idempotency {
 
 /// An invocation that may take this long.
 fn invocation(idempotency: &Idempotency, time: Duration) -> Invocation<'_> {
-    idempotency.until(SystemClock.now() + time)
+    idempotency.until(Timestamp::now() + time)
 }
 
 fn minute(idempotency: &Idempotency) -> Invocation<'_> {

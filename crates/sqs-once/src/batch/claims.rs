@@ -18,7 +18,6 @@ use crate::time::Timestamp;
 
 use super::batcher::{Answered, Batcher, Load, Requests};
 use super::ending::Tail;
-use super::engine::InProgress;
 use super::gate::{self, Way};
 use super::record::Counted;
 use super::room::Slot;
@@ -84,7 +83,7 @@ impl Batch<'_> {
             let Some(answer) = retries.decided(answer) else {
                 continue;
             };
-            let pause = match (&answer, route.in_progress) {
+            let pause = match (&answer, route.in_progress_wait) {
                 _ if self.stop.reason().is_some() => None,
                 // A retry would begin another transaction.
                 _ if together.is_some_and(Together::has_transaction) => None,
@@ -93,10 +92,9 @@ impl Batch<'_> {
                 (Ok((Admission::Refused(_), _)), _) if route.idempotency.opens_transactions() => {
                     None
                 }
-                (
-                    Ok((Admission::Refused(Refusal::InProgress { .. }), _)),
-                    InProgress::Wait(longest),
-                ) => {
+                (Ok((Admission::Refused(Refusal::InProgress { .. }), _)), longest)
+                    if !longest.is_zero() =>
+                {
                     if waits.is_none() {
                         waits = self.wait_for_worker();
                         retries.end_within(longest);

@@ -94,24 +94,6 @@ impl Fifo {
     }
 }
 
-/// Chooses what happens to a message whose key another worker has claimed.
-///
-/// For a handler that takes a transaction, a message returns to the queue at once if its key was claimed without a
-/// transaction. A transaction waits for an earlier one on its key until the deadline.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum InProgress {
-    /// The message returns to the queue at once (the default). With the feature `sqs` it stays hidden until the other
-    /// worker's lease has lapsed, otherwise until the queue's visibility timeout ends.
-    #[default]
-    ReturnToQueue,
-    /// The consumer tries to claim the key again, with growing pauses, until the other worker is done or its lease has
-    /// lapsed. The message returns to the queue if this takes longer than the given time. Each try costs as much as a
-    /// duplicate. A waiting message does not count towards the concurrency. At most 100 messages of a batch wait; others
-    /// return to the queue at once.
-    Wait(Duration),
-}
-
 /// How many keys a request to the store carries.
 #[derive(Clone, Copy)]
 pub(crate) enum Requests {
@@ -174,7 +156,8 @@ pub(crate) struct Route {
     pub(crate) backoff: Option<Backoff>,
     /// `None` if no payloads are compared.
     pub(crate) mismatch: Option<PayloadMismatch>,
-    pub(crate) in_progress: InProgress,
+    /// How long a message waits for another worker that has claimed its key.
+    pub(crate) in_progress_wait: Duration,
     pub(crate) missing_key: MissingKey,
     pub(crate) errors: Arc<ErrorRules>,
     /// The places of the dependencies in the engine's breakers.

@@ -43,6 +43,11 @@
 
 #[cfg(feature = "unstable")]
 pub(crate) mod attributes;
+#[cfg_attr(
+    not(feature = "unstable"),
+    allow(unreachable_pub, reason = "the tools reach it through `unstable`")
+)]
+pub(crate) mod claim;
 mod random;
 mod row;
 mod rows;
@@ -51,13 +56,11 @@ mod world;
 use std::ops::Range;
 
 use futures_util::future::join_all;
-use tokio::time::Instant;
 
-use crate::idempotency::{Retries, on_refused};
 use crate::key::ItemId;
-use crate::random::{OsRandom, Random as _};
-use crate::store::{Claim, Claimed, Item, Store, StoreError};
+use crate::store::{Claim, Claimed, Item, Store};
 
+use claim::claim;
 use row::{LEASE, RETENTION, at};
 use world::{Way, stranger};
 
@@ -114,12 +117,6 @@ pub async fn run<F: Fixture>(fixture: &F) {
     histories(fixture, SEEDS).await;
 }
 
-/// Returns seeds for [`histories`] that differ in every run. A failure prints its seed.
-pub fn seeds(count: u64) -> Range<u64> {
-    let first = u64::from(OsRandom.bits() as u32);
-    first..first + count
-}
-
 /// Runs a random history for each of these seeds.
 ///
 /// # Panics
@@ -148,26 +145,4 @@ async fn one_of_many_is_granted(store: &dyn Store) {
             "promise broken: exactly one of many claims at the same time is granted: {answers:?}"
         );
     }
-}
-
-/// Claims keys as a consumer does: first as new keys, then by replacing items whose keys are free. Returns the store's
-/// last answer to each claim, in order.
-pub async fn claim(store: &dyn Store, claims: &[Claim]) -> Vec<Result<Claimed, StoreError>> {
-    let mut answers = store.claim(claims).await;
-    let mut retries = Retries::new(Instant::now());
-    while retries.at_once() {
-        let refused = claims.iter().zip(&answers).enumerate();
-        let over_free_items = refused.filter_map(|(place, (claim, answer))| match answer {
-            Ok(Claimed::Refused(item)) => Some((place, on_refused(claim, item)?)),
-            _ => None,
-        });
-        let (places, again): (Vec<_>, Vec<_>) = over_free_items.unzip();
-        if again.is_empty() {
-            break;
-        }
-        for (place, answer) in places.into_iter().zip(store.claim(&again).await) {
-            answers[place] = answer;
-        }
-    }
-    answers
 }

@@ -50,7 +50,7 @@ impl Handles {
 /// An SQS consumer. It gives every message a business key, claims the key, runs the handler, completes the key, and
 /// answers Lambda with exactly the messages to retry.
 ///
-/// It runs a [`Handler`](super::Handler), a [`BatchHandler`](crate::BatchHandler) or a [`router`](crate::router), and
+/// It runs a [`Handler`](super::Handler), a [`BatchHandler`](crate::BatchHandler) or a [router](crate::Router), and
 /// has the settings of the batch. [`run`](crate::run) drives it. So does `lambda_runtime::run_concurrent`, because a
 /// consumer is a `tower::Service` for Lambda's SQS events, and `Clone`.
 ///
@@ -86,7 +86,7 @@ pub struct Consumer {
 
 impl Consumer {
     /// Creates a consumer that runs a [`Handler`](super::Handler), a [`BatchHandler`](crate::BatchHandler) or a
-    /// [`router`](crate::router).
+    /// [router](crate::Router).
     pub fn new(runs: impl Runnable) -> Self {
         runs.into_consumer()
     }

@@ -19,7 +19,7 @@ use super::handler_settings::HandlerSettings;
 /// [`handler`](macro@crate::handler) creates one: `charge::handler()`.
 ///
 /// A [`Consumer`](crate::Consumer) runs a handler, and has the settings of the batch: the store, the concurrency, the
-/// queues. A [`router`](crate::router) has several handlers, and chooses one for each message.
+/// queues. A [router](crate::Router) has several handlers, and chooses one for each message.
 ///
 /// Settings override the environment. The last call of a method counts; two functions for one hook fail at
 /// [`init`](crate::Consumer::init). [The guide](crate::guide::options) lists all settings with their defaults.
@@ -56,106 +56,55 @@ pub struct Handler<Kind = One> {
 /// [`BatchHandlerFn`](crate::handler::BatchHandlerFn).
 pub type BatchHandler = Handler<Together>;
 
-/// The settings that the handlers of a [`router`](crate::router) share.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// let defaults = sqs_once::consumer::Defaults::new()
-///     .retention(Duration::from_secs(7 * 24 * 60 * 60))
-///     .depends_on("payments");
-/// ```
-pub type Defaults = Handler<Shared>;
-
-/// The settings of work that no message brings: those of an [`Idempotency`](crate::Idempotency).
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use sqs_once::Idempotency;
-/// use sqs_once::consumer::Work;
-///
-/// let day = Duration::from_secs(24 * 60 * 60);
-/// let idempotency = Idempotency::new(Work::named("receipts").retention(day));
-/// ```
-pub type Work = Handler<Own>;
-
 /// The kind of a [`Handler`] that is called for each message.
 #[derive(Clone)]
-pub struct One(sealed::Function);
+pub struct One(Bind);
 
 /// The kind of a [`BatchHandler`].
 #[derive(Clone)]
-pub struct Together(sealed::Function);
+pub struct Together(Bind);
 
-/// The kind of [`Defaults`].
-#[derive(Clone, Default)]
-pub struct Shared(());
+/// The kind of the settings that the handlers of a router share: [`Handler::defaults`].
+#[derive(Clone)]
+pub struct Defaults(());
 
-/// The kind of [`Work`].
-#[derive(Clone, Default)]
-pub struct Own(());
+/// The kind of the settings of work that no message brings: [`Handler::work`].
+#[derive(Clone)]
+pub struct Work(());
 
-/// The kinds with a namespace of their own: all but [`Shared`].
+/// The kinds with a namespace of their own: all but [`Defaults`].
 #[diagnostic::on_unimplemented(
     message = "the defaults of a router have no such setting",
-    note = "each handler has its own: `router(by).route(name, charge::handler().namespace(…))`"
+    note = "each handler has its own: `Router::new(by).route(name, charge::handler().namespace(…))`"
 )]
 pub trait Named: sealed::Sealed {}
 
-/// The kinds that handle messages: all but [`Own`].
+/// The kinds that handle messages: all but [`Work`].
 pub trait OfMessages: sealed::Sealed {}
 
-/// The kinds that handle each message in a call of its own: [`One`] and [`Shared`].
+/// The kinds that handle each message in a call of its own: [`One`] and [`Defaults`].
 #[diagnostic::on_unimplemented(
     message = "a batch handler has no such setting",
     note = "a layer and the policy for attempts of unknown outcome need a call for each message: `#[sqs_once::handler(…)]`"
 )]
 pub trait OfEachMessage: sealed::Sealed {}
 
-/// The kinds that can run: [`One`] and [`Together`].
-pub trait Runs: Named + OfMessages + Clone + sealed::Runs {}
-
 impl Named for One {}
 impl Named for Together {}
-impl Named for Own {}
+impl Named for Work {}
 impl OfMessages for One {}
 impl OfMessages for Together {}
-impl OfMessages for Shared {}
+impl OfMessages for Defaults {}
 impl OfEachMessage for One {}
-impl OfEachMessage for Shared {}
-impl Runs for One {}
-impl Runs for Together {}
+impl OfEachMessage for Defaults {}
 
 mod sealed {
-    use crate::handler::Bind;
-
     pub trait Sealed {}
-
-    /// A function with its key.
-    #[derive(Clone)]
-    pub struct Function(pub(in super::super) Bind);
-
-    pub trait Runs {
-        fn into_function(self) -> Function;
-    }
-
-    impl Runs for super::One {
-        fn into_function(self) -> Function {
-            self.0
-        }
-    }
-
-    impl Runs for super::Together {
-        fn into_function(self) -> Function {
-            self.0
-        }
-    }
 
     impl Sealed for super::One {}
     impl Sealed for super::Together {}
-    impl Sealed for super::Shared {}
-    impl Sealed for super::Own {}
+    impl Sealed for super::Defaults {}
+    impl Sealed for super::Work {}
 }
 
 /// A handler that needs its key next: [`Keyless::key`].
@@ -190,6 +139,37 @@ impl Handler {
     /// ```
     pub fn decode<T: Send + 'static, M>(decoder: impl IntoDecoder<T, M>) -> Keyless<T> {
         Keyless(decoder.into_decoder())
+    }
+
+    /// Returns the settings that the handlers of a [router](crate::Router) share, for
+    /// [`defaults`](crate::Router::defaults). They leave everything to the environment and the defaults of the settings.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use sqs_once::Handler;
+    ///
+    /// let defaults = Handler::defaults()
+    ///     .retention(Duration::from_secs(7 * 24 * 60 * 60))
+    ///     .depends_on("payments");
+    /// ```
+    pub fn defaults() -> Handler<Defaults> {
+        Handler::of(Defaults(()))
+    }
+
+    /// Returns the settings of work that no message brings, for an [`Idempotency`](crate::Idempotency). Their
+    /// [namespace](Self::namespace) is that of the environment, unless you set one.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use sqs_once::{Handler, Idempotency};
+    ///
+    /// let day = Duration::from_secs(24 * 60 * 60);
+    /// let idempotency = Idempotency::new(Handler::work().namespace("receipts").retention(day));
+    /// ```
+    pub fn work() -> Handler<Work> {
+        Handler::of(Work(()))
     }
 }
 
@@ -273,7 +253,7 @@ where
         X: 'static,
     {
         let bind = erase(self.reader, self.state, function);
-        Handler::of(One(sealed::Function(bind)))
+        Handler::of(One(bind))
     }
 
     /// Sets a function that handles all messages of a batch in one call: see [`BatchHandlerFn`].
@@ -292,7 +272,7 @@ where
         X: 'static,
     {
         let bind = erase_batch(self.reader, self.state, function);
-        Handler::of(Together(sealed::Function(bind)))
+        Handler::of(Together(bind))
     }
 }
 
@@ -303,53 +283,29 @@ pub(super) struct Bound {
     pub(super) settings: HandlerSettings,
 }
 
-impl<Kind: Runs> From<Handler<Kind>> for Bound {
-    fn from(handler: Handler<Kind>) -> Self {
-        Self {
-            bind: handler.kind.into_function().0,
-            settings: handler.settings,
-        }
+impl From<Handler> for Bound {
+    fn from(handler: Handler) -> Self {
+        let (One(bind), settings) = (handler.kind, handler.settings);
+        Self { bind, settings }
     }
 }
 
-impl Defaults {
-    /// Creates settings that leave everything to the environment and the defaults.
-    pub fn new() -> Self {
-        Self::default()
+impl From<BatchHandler> for Bound {
+    fn from(handler: BatchHandler) -> Self {
+        let (Together(bind), settings) = (handler.kind, handler.settings);
+        Self { bind, settings }
     }
 }
 
-impl Default for Defaults {
-    fn default() -> Self {
-        Self::of(Shared::default())
-    }
-}
-
-impl Work {
-    /// Creates settings whose namespace is in the environment: `SQS_ONCE_NAMESPACE`.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Creates settings with this [namespace](Self::namespace).
-    pub fn named(namespace: &str) -> Self {
-        Self::new().namespace(namespace)
-    }
-
+impl Handler<Work> {
     pub(crate) fn into_settings(self) -> (KeySettings, ErrorTypes) {
         (self.settings.keys, self.settings.errors.types)
     }
 }
 
-impl Default for Work {
-    fn default() -> Self {
-        Self::of(Own::default())
-    }
-}
-
-impl From<&str> for Work {
+impl From<&str> for Handler<Work> {
     fn from(namespace: &str) -> Self {
-        Self::named(namespace)
+        Handler::work().namespace(namespace)
     }
 }
 

@@ -1,11 +1,11 @@
 //! The settings of a handler.
 
+#[cfg(feature = "sqs")]
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::batch::{
-    self, Hook, Hooks, InProgress, MissingKey, PayloadMismatch, RecordEnd, UnknownOutcome,
-};
+use crate::batch::{self, Hook, Hooks, MissingKey, PayloadMismatch, RecordEnd, UnknownOutcome};
 use crate::breaker::Dependency;
 #[cfg(feature = "sqs")]
 use crate::failed::Backoff;
@@ -15,7 +15,7 @@ use crate::record::Envelope;
 
 use super::handler::{Defaults, Handler, Named, OfEachMessage, OfMessages};
 
-/// Settings of one handler, which the [`Defaults`](super::Defaults) of a router lack.
+/// Settings of one handler, which the [defaults](Handler::defaults) of a router lack.
 impl<Kind> Handler<Kind> {
     /// Separates these keys from others in the same table. A [`Consumer`](crate::Consumer) and an
     /// [`Idempotency`](crate::Idempotency) with the same namespace share their keys. Default: `SQS_ONCE_NAMESPACE`, else
@@ -60,7 +60,7 @@ impl<Kind: Named> Handler<Kind> {
     }
 }
 
-impl Defaults {
+impl Handler<Defaults> {
     /// Sets how the table names the keys of all handlers. Default: [`Ids::hashed`].
     pub fn ids(self, ids: Ids) -> Self {
         self.set(|settings| settings.keys.ids = Some(ids.0))
@@ -133,10 +133,20 @@ impl<Kind: OfMessages> Handler<Kind> {
         self.set(|settings| settings.attempt_timeout = Some(timeout))
     }
 
-    /// Sets what happens to a message whose key another worker has claimed. Default:
-    /// [`InProgress::ReturnToQueue`].
-    pub fn in_progress(self, policy: InProgress) -> Self {
-        self.set(|settings| settings.in_progress = Some(policy))
+    /// Sets how long a message waits in the function if another worker has claimed its key. Default: zero, and the
+    /// message returns to the queue at once.
+    ///
+    /// While it waits, the consumer tries to claim the key again, with growing pauses, until the other worker is done or
+    /// its lease has lapsed. Each try costs as much as a duplicate. A waiting message does not count towards the
+    /// concurrency. At most 100 messages of a batch wait; others return to the queue at once.
+    ///
+    /// With the feature `sqs`, a message that returns stays hidden until the other worker's lease has lapsed, otherwise
+    /// until the queue's visibility timeout ends.
+    ///
+    /// For a handler that takes a transaction, a message returns to the queue at once if its key was claimed without a
+    /// transaction. A transaction waits for an earlier one on its key until the deadline.
+    pub fn in_progress_wait(self, longest: Duration) -> Self {
+        self.set(|settings| settings.in_progress_wait = Some(longest))
     }
 
     /// Sets what happens to a message whose key was completed for another payload. Default:
@@ -255,7 +265,7 @@ impl<Kind: OfMessages> Handler<Kind> {
 /// Settings of handlers that are called for each message.
 impl<Kind> Handler<Kind> {
     /// Adds a layer: a function around the handler of each message, inside the claim if the handler has one. Several calls
-    /// add up; the first one is outermost. The layers of a [`router`](crate::router) are around those of its routes.
+    /// add up; the first one is outermost. The layers of a [router](crate::Router) are around those of its routes.
     /// Default: none.
     ///
     /// A layer sees the message, the key, the attempt and the route, and runs the rest with [`Next::run`]. It may end the
@@ -324,6 +334,22 @@ impl<Kind: OfMessages> Handler<Kind> {
     /// `ChangeMessageVisibilityBatch`. Default: off, and SQS delivers them again when the queue's visibility timeout ends.
     /// The function's role needs `sqs:ChangeMessageVisibility` on its queue.
     ///
+    /// `bounds` are a floor and a ceiling. After its *n*th delivery a message is hidden for a random time between
+    /// `floor · 2ⁿ⁻¹` and twice that. If this exceeds the ceiling, the time is between half of the ceiling and the ceiling.
+    /// The time is random so that messages that failed together don't return together. SQS allows 12 hours at most. A floor
+    /// of zero, or above the ceiling, fails at [`init`](crate::Consumer::init).
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// use std::time::Duration;
+    ///
+    /// // 5 to 10 s after the first delivery, 10 to 20 s after the second, … 10 to 20 min in the end.
+    /// let handler = sqs_once::Handler::json::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .call(async |order: OrderPlaced| {})
+    ///     .backoff(Duration::from_secs(5)..=Duration::from_secs(20 * 60));
+    /// ```
+    ///
     /// | message | hidden |
     /// |---|---|
     /// | failed | for the backoff |
@@ -341,7 +367,7 @@ impl<Kind: OfMessages> Handler<Kind> {
     /// The consumer sends the requests when the batch has ended, up to 10 messages in each. If a request fails or is
     /// late, the log has one line, and its messages return when the queue's visibility timeout ends. So do messages
     /// without a receipt handle or a queue ARN, which occur only in hand-made events.
-    pub fn backoff(self, backoff: Backoff) -> Self {
-        self.set(|settings| settings.backoff = Some(backoff))
+    pub fn backoff(self, bounds: RangeInclusive<Duration>) -> Self {
+        self.set(|settings| settings.backoff = Some(Backoff::new(bounds)))
     }
 }

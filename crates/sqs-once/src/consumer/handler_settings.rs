@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::batch::{
-    ErrorRules, Hooks, InProgress, MissingKey, PayloadMismatch, Route, UnknownOutcome,
-};
+use crate::batch::{ErrorRules, Hooks, MissingKey, PayloadMismatch, Route, UnknownOutcome};
 use crate::breaker::checked;
 use crate::config::EnvSettings;
 use crate::error::ConfigError;
@@ -22,7 +20,7 @@ pub(super) struct HandlerSettings {
     pub(super) keys: KeySettings,
     pub(super) attempt_timeout: Option<Duration>,
     pub(super) mismatch: Option<PayloadMismatch>,
-    pub(super) in_progress: Option<InProgress>,
+    pub(super) in_progress_wait: Option<Duration>,
     pub(super) backoff: Option<Backoff>,
     pub(super) errors: ErrorRules,
     pub(super) missing_key: Option<MissingKey>,
@@ -51,7 +49,7 @@ impl HandlerSettings {
             keys: self.keys.within(&defaults.keys),
             attempt_timeout: self.attempt_timeout.or(defaults.attempt_timeout),
             mismatch: self.mismatch.or(defaults.mismatch),
-            in_progress: self.in_progress.or(defaults.in_progress),
+            in_progress_wait: self.in_progress_wait.or(defaults.in_progress_wait),
             backoff: self.backoff.or(defaults.backoff),
             errors: self.errors.within(&defaults.errors),
             missing_key: self.missing_key.or(defaults.missing_key),
@@ -149,7 +147,7 @@ impl HandlerSettings {
             attempt_timeout: self.attempt_timeout,
             backoff: self.checked_backoff()?,
             mismatch,
-            in_progress: self.in_progress.unwrap_or_default(),
+            in_progress_wait: self.in_progress_wait.unwrap_or_default(),
             missing_key,
             errors: Arc::new(self.errors.clone()),
             breakers: Arc::default(),

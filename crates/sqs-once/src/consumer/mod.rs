@@ -1,6 +1,7 @@
 //! The consumer and what it runs: a handler, a batch handler, or a router.
 
 pub(crate) mod builder;
+mod event_error;
 pub(crate) mod for_macros;
 pub(crate) mod handler;
 mod handler_options;
@@ -13,10 +14,10 @@ mod settings;
 mod testing;
 
 pub(crate) use builder::Consumer;
+pub use event_error::EventError;
 pub(crate) use handler::Handler;
 pub use handler::{
-    Defaults, Keyed, Keyless, Named, OfEachMessage, OfMessages, One, Own, Runs, Shared, Together,
-    Work,
+    Defaults, Keyed, Keyless, Named, OfEachMessage, OfMessages, One, Together, Work,
 };
 pub(crate) use routes::Router;
 pub use runnable::Runnable;

@@ -16,28 +16,7 @@ use super::handler_settings::HandlerSettings;
 /// The name of the route for what no other route takes, in logs and metrics.
 const FALLBACK: &str = "fallback";
 
-/// A router: see [`router`].
-#[derive(Clone)]
-#[must_use = "a router does nothing until it runs: `sqs_once::run(router)`"]
-pub struct Router {
-    by: RouteBy,
-    routes: Vec<(Arc<str>, Bound)>,
-    fallback: Option<Box<Bound>>,
-    unrouted: Option<Unrouted>,
-    pub(super) defaults: HandlerSettings,
-}
-
-impl std::fmt::Debug for Router {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names: Vec<_> = self.routes.iter().map(|(name, _)| name).collect();
-        f.debug_struct("Router")
-            .field("by", &self.by)
-            .field("routes", &names)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Starts building a router, for a queue with several kinds of messages. Each kind has a route to a handler with its own
+/// Several handlers, for a queue with several kinds of messages. Each kind has a route to a handler with its own
 /// payload, key, namespace, policies and hooks.
 ///
 /// One engine runs the messages of all routes. A FIFO message group stays in order across routes, the routes share the
@@ -69,22 +48,43 @@ impl std::fmt::Debug for Router {
 /// #[sqs_once::handler(key = order.order_id, namespace = "refunds")]
 /// async fn refund(order: OrderCancelled) -> Result<(), HandlerError> { Ok(()) }
 ///
-/// let orders = sqs_once::router(RouteBy::attribute("type"))
+/// let orders = sqs_once::Router::new(RouteBy::attribute("type"))
 ///     .route("OrderPlaced", charge::handler())
 ///     .route("OrderCancelled", refund::handler());
 /// let consumer = Consumer::new(orders).concurrency(20);
 /// ```
-pub fn router(by: RouteBy) -> Router {
-    Router {
-        by,
-        routes: Vec::new(),
-        fallback: None,
-        unrouted: None,
-        defaults: HandlerSettings::default(),
+#[derive(Clone)]
+#[must_use = "a router does nothing until it runs: `sqs_once::run(router)`"]
+pub struct Router {
+    by: RouteBy,
+    routes: Vec<(Arc<str>, Bound)>,
+    fallback: Option<Box<Bound>>,
+    unrouted: Option<Unrouted>,
+    pub(super) defaults: HandlerSettings,
+}
+
+impl std::fmt::Debug for Router {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<_> = self.routes.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Router")
+            .field("by", &self.by)
+            .field("routes", &names)
+            .finish_non_exhaustive()
     }
 }
 
 impl Router {
+    /// Creates a router without routes. `by` tells what it reads in a message to choose its route.
+    pub fn new(by: RouteBy) -> Self {
+        Self {
+            by,
+            routes: Vec::new(),
+            fallback: None,
+            unrouted: None,
+            defaults: HandlerSettings::default(),
+        }
+    }
+
     /// Adds a route: messages in which the router reads `name` go to this handler. The name is compared as it is.
     ///
     /// The name is the value of `route` in logs, and of the dimension `route` in metrics. A route put in front of a
@@ -117,18 +117,18 @@ impl Router {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use sqs_once::consumer::Defaults;
+    /// use sqs_once::Handler;
     /// use sqs_once::policy::RouteBy;
     ///
     /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
     /// # #[sqs_once::handler(key = order.order_id, namespace = "charges")]
     /// # async fn charge(order: OrderPlaced) {}
     /// let week = Duration::from_secs(7 * 24 * 60 * 60);
-    /// let orders = sqs_once::router(RouteBy::attribute("type"))
-    ///     .defaults(Defaults::new().retention(week))
+    /// let orders = sqs_once::Router::new(RouteBy::attribute("type"))
+    ///     .defaults(Handler::defaults().retention(week))
     ///     .route("OrderPlaced", charge::handler());
     /// ```
-    pub fn defaults(mut self, defaults: Defaults) -> Self {
+    pub fn defaults(mut self, defaults: Handler<Defaults>) -> Self {
         self.defaults = defaults.settings;
         self
     }

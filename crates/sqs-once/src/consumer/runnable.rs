@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::builder::Handles;
-use super::handler::Runs;
+use super::handler::BatchHandler;
 use super::{Consumer, Handler, Router};
 
 /// What a Lambda function can run: a [`Consumer`], a [`Handler`], a [`BatchHandler`](crate::BatchHandler) or a [`Router`].
@@ -11,7 +11,7 @@ use super::{Consumer, Handler, Router};
     message = "`{Self}` can't run",
     label = "neither a consumer nor a handler",
     note = "a function is not its handler: `sqs_once::run(charge::handler())`",
-    note = "a Lambda function runs one consumer; `sqs_once::router` makes one of several handlers",
+    note = "a Lambda function runs one consumer; `sqs_once::Router` makes one of several handlers",
     note = "a handler made by hand needs a key, then a function: `.key(…).call(…)`"
 )]
 pub trait Runnable {
@@ -25,7 +25,13 @@ impl Runnable for Consumer {
     }
 }
 
-impl<Kind: Runs> Runnable for Handler<Kind> {
+impl Runnable for Handler {
+    fn into_consumer(self) -> Consumer {
+        Consumer::of(Handles::One(Box::new(self.into())))
+    }
+}
+
+impl Runnable for BatchHandler {
     fn into_consumer(self) -> Consumer {
         Consumer::of(Handles::One(Box::new(self.into())))
     }

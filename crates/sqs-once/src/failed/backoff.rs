@@ -1,31 +1,20 @@
 //! How long a failed message stays hidden in the queue.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::error::ConfigError;
 
-/// Chooses how long messages that return to the queue stay hidden. The time grows with every delivery.
-///
-/// ```
-/// use std::time::Duration;
-/// use sqs_once::policy::Backoff;
-///
-/// // 5 to 10 s after the first delivery, 10 to 20 s after the second, … 10 to 20 min in the end.
-/// let backoff = Backoff::exponential(Duration::from_secs(5), Duration::from_secs(20 * 60));
-/// ```
+/// The bounds of the time for which a message that returns to the queue stays hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backoff {
+pub(crate) struct Backoff {
     floor: Duration,
     ceiling: Duration,
 }
 
 impl Backoff {
-    /// Hides a message after its *n*th delivery for a random time between `floor · 2ⁿ⁻¹` and twice that. If this exceeds
-    /// `ceiling`, the time is between half of `ceiling` and `ceiling`. The time is random so that messages that failed
-    /// together don't return together. SQS allows 12 hours at most.
-    ///
-    /// A consumer fails at [`init`](crate::Consumer::init) if `floor` is zero or longer than `ceiling`.
-    pub const fn exponential(floor: Duration, ceiling: Duration) -> Self {
+    pub(crate) fn new(bounds: RangeInclusive<Duration>) -> Self {
+        let (floor, ceiling) = bounds.into_inner();
         Self { floor, ceiling }
     }
 
@@ -58,7 +47,7 @@ mod tests {
 
     #[test]
     fn it_doubles_up_to_the_ceiling_and_stays_between_its_bounds() {
-        let backoff = Backoff::exponential(5 * SECOND, 60 * SECOND);
+        let backoff = Backoff::new(5 * SECOND..=60 * SECOND);
         for (receive_count, shortest, longest) in [
             (0, 5, 10),
             (1, 5, 10),
@@ -75,9 +64,9 @@ mod tests {
 
     #[test]
     fn a_floor_that_is_the_ceiling_leaves_nothing_to_chance() {
-        let backoff = Backoff::exponential(SECOND, SECOND);
+        let backoff = Backoff::new(SECOND..=SECOND);
         assert_eq!(backoff.after(7, 12345), SECOND);
-        let longest = Backoff::exponential(Duration::MAX, Duration::MAX);
+        let longest = Backoff::new(Duration::MAX..=Duration::MAX);
         assert_eq!(longest.after(2, u128::MAX), Duration::MAX);
     }
 }

@@ -28,7 +28,7 @@ use crate::report::{Code, Reason};
 
 #[cfg(feature = "sqs")]
 pub(crate) use attributes::{MAX_ATTRIBUTES, accepted};
-pub use backoff::Backoff;
+pub(crate) use backoff::Backoff;
 #[cfg(all(feature = "sqs", feature = "testing"))]
 pub(crate) use isolated::Queues;
 #[cfg(feature = "sqs")]

@@ -66,7 +66,7 @@ impl<S> RecordParts<S> {
         Attempt::of(self)
     }
 
-    /// The name of the message's route in a [`router`](crate::router); `None` without a router.
+    /// The name of the message's route in a [router](crate::Router); `None` without a router.
     pub fn route(&self) -> Option<&str> {
         self.route.as_deref()
     }

@@ -166,7 +166,7 @@ impl WithEnvelope {
         // An envelope may contain the correlation id, which the log line of an unreadable message should have too.
         message.correlate(self.correlate.as_ref());
         match (opened, message.ignored_because()) {
-            (Err(error), _) => Preparing::Ended(Err(error.into())),
+            (Err(error), _) => Preparing::Ended(Err(PrepareError::Envelope(error))),
             (Ok(()), Some(reason)) => {
                 Preparing::Ended(Err(PrepareError::Ignored(reason.to_owned())))
             }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::key::{BusinessKey, Fingerprint, KeyError};
-use crate::record::{BodyMemory, DecodeError, EnvelopeError, Message};
+use crate::record::{BodyMemory, DecodeError, Message};
 
 use super::HandlerError;
 
@@ -39,7 +39,7 @@ pub(crate) enum PrepareError {
     #[error("{0}")]
     Ignored(String),
     #[error(transparent)]
-    Envelope(#[from] EnvelopeError),
+    Envelope(DecodeError),
     #[error("the message has no body")]
     NoBody,
     #[error(transparent)]

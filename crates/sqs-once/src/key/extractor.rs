@@ -11,18 +11,18 @@ use super::{BusinessKey, KeyError, KeyPart};
 /// |---|---|
 /// | a function of the payload | its result, any [`KeyPart`](crate::key::KeyPart) |
 /// | [`MessageKey`](crate::key::MessageKey) | an attribute of the message, the key that its producer sent, or an id in its envelope |
-/// | [`JsonPointer`](crate::key::JsonPointer) | a value in the body's JSON, for any payload type |
-/// | `JmesPath` (feature `jmespath`) | the result of a JMESPath expression over the body's JSON |
+/// | [`MessageKey::json_pointer`](crate::key::MessageKey::json_pointer) | a value in the body's JSON, for any payload type |
+/// | `MessageKey::jmespath` (feature `jmespath`) | the result of a JMESPath expression over the body's JSON |
 /// | a tuple of two to six extractors | the keys of all of them together |
 ///
 /// An error or a panic makes the message terminal; it is never processed under another key.
 /// [`Handler::missing_key`](crate::Handler::missing_key) chooses what happens to a message without a key.
 ///
 /// ```
-/// use sqs_once::key::{JsonPointer, MessageKey};
+/// use sqs_once::key::MessageKey;
 ///
 /// let handler = sqs_once::Handler::json::<serde_json::Value>()
-///     .key((MessageKey::attribute("tenant"), JsonPointer::new("/order/id")))
+///     .key((MessageKey::attribute("tenant"), MessageKey::json_pointer("/order/id")))
 ///     .call(async |_order: serde_json::Value| {});
 /// ```
 #[diagnostic::on_unimplemented(

@@ -10,43 +10,18 @@ use jmespath::{
 use serde_json::{Number, Value};
 
 use crate::error::ConfigError;
-use crate::record::Message;
 
-use super::{BusinessKey, KeyError, KeyExtractor, KeyPart, KeyWriter};
+use super::{BusinessKey, KeyError, KeyPart, KeyWriter};
 
-/// An extractor that evaluates a [JMESPath](https://jmespath.org) expression over the body, such as `order.id`,
-/// `lines[?main].sku | [0]` or `join('/', [tenant, id])`. It reads the body itself (inside its envelope, if it has
-/// one), so the payload type need not have the field.
-///
-/// Text, integers and booleans are keys of different kinds, as with [`JsonPointer`](crate::key::JsonPointer). An absent
-/// or null value is [`KeyError::Missing`], and blank text is [`KeyError::Empty`]. Objects, arrays, and numbers with a
-/// fraction, an exponent or more than 64 bits are [`KeyError::WrongType`]. For a key of several parts, use a tuple of
-/// extractors, not a list.
-///
-/// JMESPath computes and compares numbers as floats, and different large integers can become the same float. Computed
-/// numbers therefore can't be keys: the extractor refuses results of `sum`, `abs` and similar functions, and
-/// `to_string` of a number that is not a 64-bit integer. A filter such as ``[?id == `1`]`` compares approximately
-/// beyond 2^53.
-///
-/// ```
-/// use sqs_once::key::JmesPath;
-///
-/// let handler = sqs_once::Handler::json::<serde_json::Value>()
-///     .key((JmesPath::new("tenant"), JmesPath::new("order.id || order.number")))
-///     .call(async |_order: serde_json::Value| {});
-/// ```
+/// A JMESPath expression, compiled.
 #[derive(Clone, Debug)]
-pub struct JmesPath {
+pub(super) struct JmesPath {
     expression: Result<Expression<'static>, ConfigError>,
 }
 
 impl JmesPath {
-    /// Creates an extractor for `expression`.
-    ///
-    /// A consumer fails at [`init`](crate::Consumer::init) if the text is not a JMESPath expression, or calls a
-    /// function that JMESPath does not have. A call inside a projection or a filter fails only with the first message
-    /// that reaches it, which then has no key.
-    pub fn new(expression: &str) -> Self {
+    /// Compiles an expression.
+    pub(super) fn new(expression: &str) -> Self {
         let compiled = RUNTIME.compile(expression);
         let found = compiled.and_then(|compiled| match search(&compiled, Variable::Null) {
             Err(error) if is_unknown_function(&error) => Err(error),
@@ -61,18 +36,11 @@ impl JmesPath {
         });
         Self { expression }
     }
-}
 
-fn is_unknown_function(error: &JmespathError) -> bool {
-    let unknown = |error: &RuntimeError| matches!(error, RuntimeError::UnknownFunction(_));
-    matches!(&error.reason, ErrorReason::Runtime(error) if unknown(error))
-}
-
-impl<T> KeyExtractor<T> for JmesPath {
-    fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
+    /// Returns the key in a body.
+    pub(super) fn key_in(&self, body: &str) -> Result<BusinessKey, KeyError> {
         let expression = self.expression.as_ref();
         let expression = expression.map_err(|error| KeyError::extractor(error.to_string()))?;
-        let body = message.content().ok_or(KeyError::Missing)?;
         // A serde error may quote the body, which must not be logged.
         let body: Value = serde_json::from_str(body).map_err(|_| KeyError::WrongType {
             found: "not valid JSON",
@@ -82,9 +50,14 @@ impl<T> KeyExtractor<T> for JmesPath {
         BusinessKey::new(&Found(&found))
     }
 
-    fn check(&self) -> Result<(), ConfigError> {
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
         self.expression.clone().map(|_| ())
     }
+}
+
+fn is_unknown_function(error: &JmespathError) -> bool {
+    let unknown = |error: &RuntimeError| matches!(error, RuntimeError::UnknownFunction(_));
+    matches!(&error.reason, ErrorReason::Runtime(error) if unknown(error))
 }
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {

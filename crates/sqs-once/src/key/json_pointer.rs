@@ -7,25 +7,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::error::ConfigError;
-use crate::record::Message;
 
-use super::{BusinessKey, KeyError, KeyExtractor, KeyPart, KeyWriter};
+use super::{BusinessKey, KeyError, KeyPart, KeyWriter};
 
-/// An extractor that reads the key from the body at a JSON pointer (RFC 6901), such as `/order/id` or `/lines/0/sku`.
-/// It reads the body itself (inside its envelope, if it has one), so the payload type need not have the field.
-///
-/// Text, integers and booleans are keys of different kinds: `1`, `"1"` and `true` are three keys. Integers of any size
-/// are read as text, never as a float. An absent or null value is [`KeyError::Missing`], and blank text is
-/// [`KeyError::Empty`]. Objects, arrays, and numbers with a fraction or an exponent are [`KeyError::WrongType`]. If a
-/// field appears twice, the last one counts, as in [`serde_json::Value`].
-///
-/// ```
-/// use sqs_once::key::JsonPointer;
-///
-/// let handler = sqs_once::Handler::json::<serde_json::Value>()
-///     .key(JsonPointer::new("/order/id"))
-///     .call(async |_order: serde_json::Value| {});
-/// ```
+/// A JSON pointer, compiled.
 #[derive(Clone, Debug)]
 pub struct JsonPointer {
     /// The names in the path, unescaped.
@@ -60,15 +45,11 @@ impl JsonPointer {
         Ok(json.get().trim())
     }
 
-    pub(crate) fn check_path(&self) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
         self.path.clone().map(|_| ())
     }
 
-    /// Creates an extractor for the value at `pointer`; the empty pointer is the whole body. In a name, `~1` means `/`
-    /// and `~0` means `~`.
-    ///
-    /// A consumer fails at [`init`](crate::Consumer::init) if the text is invalid. It must be empty or start with `/`,
-    /// and every `~` must be followed by `0` or `1`.
+    /// Compiles a pointer.
     pub fn new(pointer: &str) -> Self {
         let mut names = pointer.split('/');
         let path = match names.next() {
@@ -98,16 +79,6 @@ fn unescape(name: &str) -> Option<String> {
         unescaped.push_str(&piece[1..]);
     }
     Some(unescaped)
-}
-
-impl<T> KeyExtractor<T> for JsonPointer {
-    fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
-        self.key_in(message.content().ok_or(KeyError::Missing)?)
-    }
-
-    fn check(&self) -> Result<(), ConfigError> {
-        self.check_path()
-    }
 }
 
 /// Returns the value called `name` in an object, or at this index of an array.

@@ -1,13 +1,17 @@
-//! Keys that the message has beside its payload.
+//! Keys that the library reads in a message, for any payload type.
 
+use crate::error::ConfigError;
 use crate::record::{EventBridgeMeta, Message, Needed, S3Object, SnsMeta};
 
-use super::{BusinessKey, KeyError, KeyExtractor};
+#[cfg(feature = "jmespath")]
+use super::jmes_path::JmesPath;
+use super::{BusinessKey, JsonPointer, KeyError, KeyExtractor};
 
 /// The message attribute in which the producer sends a key.
 pub(crate) const PRODUCER_ATTRIBUTE: &str = "business-key";
 
-/// A key that the message has beside its payload: in an attribute, or in the metadata of its envelope.
+/// A key that the library reads in a message, whatever the payload type is: in an attribute, in the metadata of its
+/// envelope, or in its body.
 ///
 /// ```
 /// use sqs_once::key::MessageKey;
@@ -30,6 +34,9 @@ enum Source {
     EventBridgeId,
     S3Event,
     SnsMessageId,
+    JsonPointer(JsonPointer),
+    #[cfg(feature = "jmespath")]
+    JmesPath(JmesPath),
 }
 
 impl MessageKey {
@@ -96,6 +103,57 @@ impl MessageKey {
     pub const fn sns_message_id() -> Self {
         Self(Source::SnsMessageId)
     }
+
+    /// The value at a JSON pointer (RFC 6901) in the body, such as `/order/id` or `/lines/0/sku`. The empty pointer is the
+    /// whole body. The body is the text inside the envelope, if the handler has one.
+    ///
+    /// Text, integers and booleans are keys of different kinds: `1`, `"1"` and `true` are three keys. Integers of any size
+    /// are read as text, never as a float. An absent or null value is [`KeyError::Missing`], and blank text is
+    /// [`KeyError::Empty`]. Objects, arrays, and numbers with a fraction or an exponent are [`KeyError::WrongType`]. If a
+    /// field appears twice, the last one counts, as in [`serde_json::Value`].
+    ///
+    /// A consumer fails at [`init`](crate::Consumer::init) if the pointer is neither empty nor starts with `/`, or if a `~`
+    /// is followed by neither `0` nor `1`. In a name, `~1` means `/` and `~0` means `~`.
+    ///
+    /// ```
+    /// use sqs_once::key::MessageKey;
+    ///
+    /// let handler = sqs_once::Handler::json::<serde_json::Value>()
+    ///     .key(MessageKey::json_pointer("/order/id"))
+    ///     .call(async |_order: serde_json::Value| {});
+    /// ```
+    pub fn json_pointer(pointer: &str) -> Self {
+        Self(Source::JsonPointer(JsonPointer::new(pointer)))
+    }
+
+    /// The result of a [JMESPath](https://jmespath.org) expression over the body, such as `order.id`,
+    /// `lines[?main].sku | [0]` or `join('/', [tenant, id])`. The body is the text inside the envelope, if the handler has
+    /// one.
+    ///
+    /// Values are keys as with [`json_pointer`](Self::json_pointer), and numbers of more than 64 bits are
+    /// [`KeyError::WrongType`]. For a key of several parts, use a tuple of extractors, not a list.
+    ///
+    /// JMESPath computes and compares numbers as floats, and different large integers can become the same float. Computed
+    /// numbers therefore can't be keys: the extractor refuses results of `sum`, `abs` and similar functions, and
+    /// `to_string` of a number that is not a 64-bit integer. A filter such as ``[?id == `1`]`` compares approximately
+    /// beyond 2^53.
+    ///
+    /// A consumer fails at [`init`](crate::Consumer::init) if the text is not a JMESPath expression, or calls a
+    /// function that JMESPath does not have. A call inside a projection or a filter fails only with the first message
+    /// that reaches it, which then has no key.
+    ///
+    /// ```
+    /// use sqs_once::key::MessageKey;
+    ///
+    /// let number = MessageKey::jmespath("order.id || order.number");
+    /// let handler = sqs_once::Handler::json::<serde_json::Value>()
+    ///     .key((MessageKey::jmespath("tenant"), number))
+    ///     .call(async |_order: serde_json::Value| {});
+    /// ```
+    #[cfg(feature = "jmespath")]
+    pub fn jmespath(expression: &str) -> Self {
+        Self(Source::JmesPath(JmesPath::new(expression)))
+    }
 }
 
 impl<T> KeyExtractor<T> for MessageKey {
@@ -123,6 +181,20 @@ impl<T> KeyExtractor<T> for MessageKey {
                 let sns = message.metadata::<SnsMeta>();
                 BusinessKey::new(&sns.and_then(|sns| sns.message_id.as_deref()))
             }
+            Source::JsonPointer(pointer) => {
+                pointer.key_in(message.content().ok_or(KeyError::Missing)?)
+            }
+            #[cfg(feature = "jmespath")]
+            Source::JmesPath(path) => path.key_in(message.content().ok_or(KeyError::Missing)?),
+        }
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        match &self.0 {
+            Source::JsonPointer(pointer) => pointer.check(),
+            #[cfg(feature = "jmespath")]
+            Source::JmesPath(path) => path.check(),
+            _ => Ok(()),
         }
     }
 

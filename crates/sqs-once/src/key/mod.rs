@@ -8,7 +8,11 @@ mod hex;
 mod ids;
 #[cfg(feature = "jmespath")]
 mod jmes_path;
-mod json_pointer;
+#[cfg_attr(
+    not(feature = "unstable"),
+    allow(unreachable_pub, reason = "the tools reach it through `unstable`")
+)]
+pub(crate) mod json_pointer;
 mod message_key;
 mod namespace;
 mod part;
@@ -31,9 +35,7 @@ pub(crate) use fingerprint::Payloads;
 pub(crate) use hex::{HexDigest, hex};
 pub(crate) use ids::IdForm;
 pub use ids::{Ids, OwnIds};
-#[cfg(feature = "jmespath")]
-pub use jmes_path::JmesPath;
-pub use json_pointer::JsonPointer;
+pub(crate) use json_pointer::JsonPointer;
 pub use message_key::MessageKey;
 #[cfg(any(feature = "s3", feature = "sqs"))]
 pub(crate) use message_key::PRODUCER_ATTRIBUTE;

@@ -8,14 +8,14 @@ use tracing::warn;
 
 use crate::idempotency::time_left;
 use crate::telemetry::AfterAnswer;
-use crate::time::{Clock, SystemClock, Timestamp};
+use crate::time::Timestamp;
 
 /// The time that is left for requesting the next event.
 const SPARE: Duration = Duration::from_millis(100);
 
 /// Returns when an invocation ends, from its deadline in milliseconds since the epoch.
 pub(super) fn ends_at(deadline: u64) -> Instant {
-    Instant::now() + time_left(Timestamp::from_millis(deadline), SystemClock.now())
+    Instant::now() + time_left(Timestamp::from_millis(deadline), Timestamp::now())
 }
 
 /// Makes the call, which may block or panic. The next event is requested in any case.

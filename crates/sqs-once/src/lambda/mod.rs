@@ -8,7 +8,6 @@ pub(crate) mod run;
 mod service;
 mod shutdown;
 
-pub use event::EventError;
 #[cfg(feature = "testing")]
 pub(crate) use event::LenientEvent;
 #[cfg(feature = "testing")]

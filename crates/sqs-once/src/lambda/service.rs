@@ -10,14 +10,14 @@ use lambda_runtime::{Context as Invocation, LambdaEvent};
 use tower_service::Service;
 use tracing::Instrument;
 
-use crate::consumer::Consumer;
+use crate::consumer::{Consumer, EventError};
 use crate::handler::Running;
 use crate::record::Message;
 use crate::report::Report;
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
 
-use super::event::{self, EventError};
+use super::event;
 
 type Answer = Pin<Box<dyn Future<Output = Result<SqsBatchResponse, EventError>> + Send>>;
 

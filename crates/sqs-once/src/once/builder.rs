@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 use crate::config::EnvSettings;
-use crate::consumer::Work;
+use crate::consumer::{Handler, Work};
 use crate::env::process_env;
 use crate::error::ConfigError;
 use crate::handler::ErrorTypes;
@@ -99,9 +99,9 @@ struct RulesOfEffects {
 }
 
 impl Idempotency {
-    /// Creates a builder with the namespace or the settings of its [`Work`]. The namespace separates its keys from others in
+    /// Creates a builder with the namespace or its settings ([`Handler::work`]). The namespace separates its keys from others in
     /// the same table.
-    pub fn new(work: impl Into<Work>) -> Self {
+    pub fn new(work: impl Into<Handler<Work>>) -> Self {
         let (keys, errors) = work.into().into_settings();
         Self {
             keys,

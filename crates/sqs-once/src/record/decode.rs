@@ -86,6 +86,14 @@ pub enum DecodeError {
         /// The column of the problem, counted from 1.
         column: usize,
     },
+    /// The envelope around the payload can't be opened.
+    #[error("the {envelope} envelope can't be opened: {problem}")]
+    Envelope {
+        /// The envelope's name.
+        envelope: &'static str,
+        /// What is wrong, without any value of the body.
+        problem: String,
+    },
     /// The body is not base64.
     #[error("the body is not base64 of the standard alphabet")]
     NotBase64,
@@ -95,6 +103,12 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
+    /// Creates the error of an envelope from its name and its problem.
+    pub fn envelope(envelope: &'static str, problem: impl Into<String>) -> Self {
+        let problem = problem.into();
+        Self::Envelope { envelope, problem }
+    }
+
     /// Creates an error with a text of your own. The text is logged, so omit values of the body.
     pub fn other(problem: impl Into<String>) -> Self {
         Self::Other(problem.into())

@@ -9,7 +9,7 @@ use aws_lambda_events::event::sqs::SqsMessageAttribute;
 
 use crate::time::Timestamp;
 
-use super::{Correlate, CorrelationId, Envelope, EnvelopeError, HeldMemory, Opened, RawRecord};
+use super::{Correlate, CorrelationId, DecodeError, Envelope, HeldMemory, Opened, RawRecord};
 
 /// One SQS message as Lambda delivered it.
 ///
@@ -117,7 +117,7 @@ impl Message {
         self.opened.get()?.metadata()
     }
 
-    pub(crate) fn open(&self, envelope: &dyn Envelope) -> Result<(), EnvelopeError> {
+    pub(crate) fn open(&self, envelope: &dyn Envelope) -> Result<(), DecodeError> {
         if let (Some(body), None) = (self.body(), self.opened.get()) {
             let opened = envelope.open(body, self)?;
             self.check(&opened)?;
@@ -129,8 +129,8 @@ impl Message {
 
     /// Rejects an envelope whose attributes contradict each other or the message's own. The producer wrote the
     /// envelope's attributes into the body, but a trusted forwarder may have set the message's own.
-    fn check(&self, opened: &Opened) -> Result<(), EnvelopeError> {
-        let wrong = |problem| Err(EnvelopeError::new("message's", problem));
+    fn check(&self, opened: &Opened) -> Result<(), DecodeError> {
+        let wrong = |problem| Err(DecodeError::envelope("message's", problem));
         if opened.is_contradictory {
             return wrong("it gives an attribute two values".to_owned());
         }

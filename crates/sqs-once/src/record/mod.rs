@@ -13,7 +13,7 @@ pub(crate) use correlation::{Correlate, trace_part};
 pub use decode::{Base64, Decode, DecodeError, Json, Text};
 pub(crate) use envelope::Needed;
 pub use envelope::{
-    Auto, Envelope, EnvelopeError, EventBridge, EventBridgeMeta, Opened, S3, S3Object, Sns, SnsMeta,
+    Auto, Envelope, EventBridge, EventBridgeMeta, Opened, S3, S3Object, Sns, SnsMeta,
 };
 pub use message::Message;
 pub(crate) use raw::RawRecord;

@@ -21,6 +21,7 @@ use std::pin::Pin;
 
 use crate::key::ItemId;
 
+pub use crate::time::Timestamp;
 pub use atomic::{AtomicWrites, Begun, Committed, FromTransaction, OpenTransaction, Transactions};
 #[cfg(all(feature = "dynamodb", feature = "testing"))]
 pub(crate) use aws_sdk_dynamodb::types::TransactWriteItem;

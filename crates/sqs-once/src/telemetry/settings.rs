@@ -36,7 +36,7 @@ impl Telemetry {
     }
 
     /// Sets the name of the service in log lines and metrics. Default: `SQS_ONCE_SERVICE`, else `POWERTOOLS_SERVICE_NAME`,
-    /// else the namespace, or the function's name for a [`router`](crate::router). A blank name fails at
+    /// else the namespace, or the function's name for a [router](crate::Router). A blank name fails at
     /// [`init`](crate::Consumer::init).
     pub fn service(mut self, service: &str) -> Self {
         self.service = Some(service.into());

@@ -10,17 +10,16 @@ use lambda_runtime::Context;
 
 #[cfg(feature = "sqs")]
 use crate::breaker::Deliveries;
-use crate::consumer::{Consumer, Runnable};
+use crate::consumer::{Consumer, EventError, Runnable};
 use crate::error::ConfigError;
 #[cfg(feature = "sqs")]
 use crate::failed::Queues;
 use crate::handler::UNDECLARED;
 use crate::idempotency::{CommitsWith, KeyRules};
 use crate::key::{BusinessKey, ItemId, KeyPart};
-use crate::lambda::EventError;
 use crate::random::Random;
 use crate::store::{Claim, Item};
-use crate::time::{Clock, Timestamp};
+use crate::time::Timestamp;
 
 use super::store::Death;
 use super::{Answer, Event, TestClock, TestStore};
@@ -52,7 +51,7 @@ struct Surroundings {
 }
 
 impl Bench {
-    /// Puts a handler, a consumer or a [`router`](crate::router) on the bench, and replaces its store and its clock.
+    /// Puts a handler, a consumer or a [router](crate::Router) on the bench, and replaces its store and its clock.
     #[must_use]
     pub fn new(consumer: impl Runnable) -> Self {
         let surroundings = Surroundings {

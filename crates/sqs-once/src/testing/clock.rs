@@ -34,6 +34,12 @@ impl TestClock {
         }
     }
 
+    /// Returns the current time.
+    pub fn now(&self) -> Timestamp {
+        let added = Duration::from_millis(self.added.load(Ordering::SeqCst));
+        BEGINNING + self.started.elapsed() + added
+    }
+
     /// Moves the time of leases and retention forward. Tokio's time does not move, so no sleep ends. If the clock passes the
     /// deadline of an invocation, its process counts as one that was frozen: no handler starts, and none that runs is polled
     /// again.
@@ -55,7 +61,6 @@ impl Default for TestClock {
 
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
-        let added = Duration::from_millis(self.added.load(Ordering::SeqCst));
-        BEGINNING + self.started.elapsed() + added
+        self.now()
     }
 }

@@ -104,13 +104,11 @@ mod event;
 mod parts;
 #[cfg(feature = "unstable")]
 pub(crate) mod running;
-mod settings;
+pub(crate) mod settings;
 mod store;
 
-pub use crate::random::Random;
 pub use answer::Answer;
 pub use bench::Bench;
 pub use clock::TestClock;
 pub use event::{Event, Record};
-pub use settings::TestSettings;
 pub use store::{Operation, TestStore};

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use lambda_runtime::Context;
 use serde_json::{Value, json};
-use sqs_once::consumer::Work;
 use sqs_once::key::{Fingerprint, Ids, KeyCodec, KeyError, Namespace, OwnIds};
 use sqs_once::once::{Once, RunError};
-use sqs_once::policy::{InProgress, PayloadMismatch};
-use sqs_once::store::{Fence, Owner, Settled, Settlement, Settling, Status, Store, StoreErrorKind};
-use sqs_once::testing::{Bench, Event, Operation, TestSettings};
-use sqs_once::time::{Clock, SystemClock, Timestamp};
+use sqs_once::policy::PayloadMismatch;
+use sqs_once::store::{
+    Fence, Owner, Settled, Settlement, Settling, Status, Store, StoreErrorKind, Timestamp,
+};
+use sqs_once::testing::{Bench, Event, Operation};
 use sqs_once::{BusinessKey, Completion, Consumer, Handler, Idempotency};
 use tokio::time::sleep;
 
@@ -242,7 +242,7 @@ async fn a_duplicate_stays_one_when_the_note_of_it_is_not_written() {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_that_waits_for_the_other_version_is_its_duplicate_at_the_end() {
-    let wait = |it: Handler| it.in_progress(InProgress::Wait(10 * SECOND));
+    let wait = |it: Handler| it.in_progress_wait(10 * SECOND);
     let (old, new, runs) = both_with(wait);
     old.another_worker_claims("k").await;
     let (answer, ()) = tokio::join!(new.run(one("k")), async {
@@ -285,7 +285,7 @@ async fn a_record_waits_for_no_end_of_a_claim_that_another_record_had_to_give_ba
     old.another_worker_claims("busy").await;
     let memory = old.store().memory().clone();
     let mut busy = old.item("busy").await.unwrap();
-    busy.lease_until = Some(SystemClock.now() + HOUR);
+    busy.lease_until = Some(Timestamp::now() + HOUR);
     memory.put(busy);
     let gives_back = |settlement: &Settlement| match settlement.settling {
         Settling::Renew { lease_until, .. } => lease_until == Timestamp::default(),
@@ -388,10 +388,13 @@ async fn record_after_looks_under_both_ids_claims_nothing_and_runs_beside_a_clai
 #[tokio::test(start_paused = true)]
 async fn work_outside_of_sqs_looks_under_both_ids_too() {
     let (old, _, runs) = both();
-    let idempotency =
-        Idempotency::new(Work::named("new").ids(Ids::hashed().also_read(namespace("old"))))
-            .store(old.store().clone())
-            .clock(old.clock().clone());
+    let idempotency = Idempotency::new(
+        Handler::work()
+            .namespace("new")
+            .ids(Ids::hashed().also_read(namespace("old"))),
+    )
+    .store(old.store().clone())
+    .clock(old.clock().clone());
     let invocation = idempotency.until(old.clock().now() + 30 * SECOND);
     let work = || async { Ok::<_, KeyError>(json!("never")) };
     old.run(one("k")).await.assert_processed("m-1");

@@ -4,9 +4,8 @@ use serde_json::Value;
 use sqs_once::extract::Attempt;
 use sqs_once::key::{Ids, KeyCodec, KeySecret};
 use sqs_once::policy::UnknownOutcome;
-use sqs_once::store::{Item, Status, StoreErrorKind};
+use sqs_once::store::{Item, Status, StoreErrorKind, Timestamp};
 use sqs_once::testing::{Bench, Operation};
-use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{BusinessKey, Handler, HandlerError, IdempotencyToken};
 
 use crate::also_read::{HOUR, namespace, pair};

@@ -12,7 +12,7 @@ use sqs_once::policy::{Fifo, MissingKey, PayloadMismatch, RouteBy};
 use sqs_once::store::StoreErrorKind;
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Bench, Event, Operation, Record};
-use sqs_once::{Batch, Consumer, Handler, HandlerError, ResultExt, router};
+use sqs_once::{Batch, Consumer, Handler, HandlerError, ResultExt, Router};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
@@ -288,7 +288,7 @@ async fn a_route_that_waits_does_not_hold_up_the_others() {
         notify.notify_one();
         async {}
     });
-    let routes = router(RouteBy::attribute("type"))
+    let routes = Router::new(RouteBy::attribute("type"))
         .route("slow", handler(&slow, &done).namespace("slow"))
         .route("quick", quick.namespace("quick"));
     let bench = Bench::new(routes);

@@ -11,9 +11,9 @@ use crate::support::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sqs_once::policy::{InProgress, PayloadMismatch};
+use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::{Status, StoreErrorKind};
-use sqs_once::testing::{Operation, TestSettings};
+use sqs_once::testing::Operation;
 use sqs_once::{Consumer, Handler, testing};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -244,7 +244,7 @@ async fn a_record_that_waits_for_its_key_ends_as_the_other_worker_does_and_waits
         (3, Status::Completed, 0, "in_progress"),
     ] {
         let (bench, seen) = noting();
-        let bench = bench.with(|it| it.in_progress(InProgress::Wait(wait * SECOND)));
+        let bench = bench.with(|it| it.in_progress_wait(wait * SECOND));
         bench.foreign("a", Status::InProgress, 13 * SECOND);
         let meanwhile = async {
             sleep(SECOND).await;
@@ -262,7 +262,7 @@ async fn a_record_that_waits_for_its_key_ends_as_the_other_worker_does_and_waits
 async fn waiting_for_a_key_ends_in_time_and_with_pauses_though_the_store_fails() {
     let waiting = orders()
         .call(async |_: Order| {})
-        .in_progress(InProgress::Wait(5 * SECOND));
+        .in_progress_wait(5 * SECOND);
     let bench = testing::Bench::new(waiting);
     bench.another_worker_claims("a").await;
     let fail = async {
@@ -280,7 +280,7 @@ async fn waiting_for_a_key_ends_in_time_and_with_pauses_though_the_store_fails()
 #[tokio::test(start_paused = true)]
 async fn waiting_for_a_key_ends_with_the_deadline() {
     let (bench, seen) = noting();
-    let bench = bench.with(|it| it.in_progress(InProgress::Wait(Duration::MAX)));
+    let bench = bench.with(|it| it.in_progress_wait(Duration::MAX));
     bench.foreign("a", Status::InProgress, 3600 * SECOND);
     assert_eq!(bench.run(["a"]).await, ["m-0"]);
     assert_eq!(bench.elapsed(), bench.timeout - SECOND);
@@ -291,7 +291,7 @@ async fn waiting_for_a_key_ends_with_the_deadline() {
 async fn a_record_that_waits_for_a_key_asks_for_no_claim_after_the_deadline() {
     let waiting = orders()
         .call(async |_: Order| {})
-        .in_progress(InProgress::Wait(Duration::MAX));
+        .in_progress_wait(Duration::MAX);
     let bench = testing::Bench::new(waiting);
     bench.another_worker_claims("a").await;
     let just_before = async {

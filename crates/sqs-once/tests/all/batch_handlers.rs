@@ -11,12 +11,10 @@ use crate::support::{
 use serde_json::json;
 use sqs_once::body::Opened;
 use sqs_once::consumer::Together;
-use sqs_once::extract::Message;
-use sqs_once::extract::Remaining;
+use sqs_once::extract::{Message, Remaining};
 use sqs_once::handler::{IntoOutcome, RecordAfter};
 use sqs_once::key::MessageKey;
-use sqs_once::policy::RecordEnd;
-use sqs_once::policy::{InProgress, MissingKey};
+use sqs_once::policy::{MissingKey, RecordEnd};
 use sqs_once::store::Status;
 use sqs_once::telemetry::Outcome;
 use sqs_once::{Batch, BatchOutcome, Completion, Handler, HandlerError, IdempotencyToken, State};
@@ -217,8 +215,7 @@ async fn the_call_waits_for_records_in_progress_elsewhere_as_long_as_the_policy_
     ] {
         let (bench, calls) = noting();
         let slow = bench.handling(move |_: Order| sleep(elsewhere * SECOND));
-        let wait = wait.map(InProgress::Wait);
-        let bench = bench.with(|it| set(it, wait, Handler::in_progress));
+        let bench = bench.with(|it| set(it, wait, Handler::in_progress_wait));
         let waiting = async {
             sleep(SECOND).await;
             bench.run(["a", "b"]).await

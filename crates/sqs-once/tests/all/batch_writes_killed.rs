@@ -7,8 +7,8 @@ use aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
 use serde_json::{Value, json};
 use sqs_once::handler::ClaimFirst;
 use sqs_once::policy::Disposition;
-use sqs_once::testing::TestSettings;
-use sqs_once::time::{Clock, Timestamp};
+use sqs_once::store::Timestamp;
+use sqs_once::unstable::{Clock, Simulated};
 use sqs_once::{Batch, BatchWrites, Consumer, HandlerError, Writes};
 use sqs_once_local::{KeyAttribute, LocalDynamoDb, TableDescription};
 use tokio::sync::Notify;
@@ -98,7 +98,7 @@ impl Shop {
             false => orders().call_batch(sell),
         };
         let consumer = Consumer::new(handler.namespace("shop")).store(dynamodb::store(endpoint));
-        consumer.clock(At(now))
+        consumer.with_clock(At(now))
     }
 
     /// Delivers all orders at this time, to another process. Returns the failures.

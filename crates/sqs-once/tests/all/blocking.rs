@@ -9,12 +9,10 @@ use crate::support::database::{Database, Ledger};
 use crate::support::{AtOnce, Notes, Order, invoke, one, orders, several, values};
 use serde_json::{Value, json};
 use sqs_once::once::RunError;
-use sqs_once::policy::RecordEnd;
-use sqs_once::policy::{Dependency, RouteBy};
-use sqs_once::store::{MemoryStore, Status};
+use sqs_once::policy::{Dependency, RecordEnd, RouteBy};
+use sqs_once::store::{MemoryStore, Status, Timestamp};
 use sqs_once::testing::{Bench, Event, Record};
-use sqs_once::time::{Clock, SystemClock};
-use sqs_once::{Consumer, Handler, HandlerError, Idempotency, router, spawn_blocking};
+use sqs_once::{Consumer, Handler, HandlerError, Idempotency, Router, spawn_blocking};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
 use tokio::time::timeout;
@@ -202,7 +200,7 @@ async fn overrunning_work_keeps_its_part_of_a_dependency_in_every_batch_of_the_p
     let payments = Dependency::new("payments").max_in_flight(1).failures(5);
     let charge = cancelling(told, &at_once).namespace("charge");
     let notify = values().call(async |_: Value| ()).namespace("notify");
-    let routes = router(RouteBy::attribute("type"))
+    let routes = Router::new(RouteBy::attribute("type"))
         .route("charge", charge.depends_on(payments))
         .route("notify", notify);
     let bench = Bench::new(routes).timeout(2 * AGES);
@@ -260,7 +258,7 @@ async fn the_service_answers_when_all_blocking_work_has_ended() {
         .namespace("test");
     let consumer = Consumer::new(handler).store(MemoryStore::new());
     let mut context = lambda_runtime::Context::default();
-    context.deadline = (SystemClock.now() + LIMIT).as_millis();
+    context.deadline = (Timestamp::now() + LIMIT).as_millis();
     let event = one("slow");
     let answer = invoke(&consumer, &event, context);
     let answered = async { (answer.await, ended.len()) };
@@ -276,7 +274,7 @@ async fn once_returns_when_all_blocking_work_has_ended() {
     let (ended, ends) = Notes::pair();
     let idempotency = Idempotency::new("test");
     let idempotency = idempotency.store(MemoryStore::new());
-    let invocation = idempotency.until(SystemClock.now() + LIMIT);
+    let invocation = idempotency.until(Timestamp::now() + LIMIT);
     // The work drops its end when it is cancelled.
     let (cancels, cancelled) = oneshot::channel::<()>();
     let work = async || -> Result<(), HandlerError> {
@@ -324,7 +322,7 @@ async fn cancelled_work_holds_its_transaction_until_its_blocking_work_has_ended(
     let database = Database::beside(&bench.store);
     let (tell, told) = gate();
     let idempotency = Idempotency::new("test").store(database.clone());
-    let invocation = idempotency.until(SystemClock.now() + LIMIT);
+    let invocation = idempotency.until(Timestamp::now() + LIMIT);
     let (cancels, cancelled) = oneshot::channel::<()>();
     let work = async |_: Ledger, _| -> Result<(), HandlerError> {
         let _cancels = cancels;

@@ -11,9 +11,8 @@ use crate::support::{
 use serde_json::{Value, json};
 use sqs_once::key::Fingerprint;
 use sqs_once::policy::{Cache, PayloadMismatch};
-use sqs_once::store::{Owner, Status, StoreErrorKind};
-use sqs_once::testing::TestSettings;
-use sqs_once::time::{Clock, Timestamp};
+use sqs_once::store::{Owner, Status, StoreErrorKind, Timestamp};
+use sqs_once::unstable::{Clock, Simulated};
 use sqs_once::{Completion, Handler};
 use tokio::time::sleep;
 
@@ -177,7 +176,7 @@ async fn a_clock_that_was_set_back_prolongs_nothing() {
     let (bench, _) = cached();
     let start = bench.clock.now();
     let clock = Adjusted(Arc::new(Mutex::new(start + SECOND)));
-    let bench = bench.with_consumer(|it| it.clock(clock.clone()));
+    let bench = bench.with_consumer(|it| it.with_clock(clock.clone()));
     handle(&bench, ["a"]).await;
     *clock.0.lock().unwrap() = start;
     assert_eq!(handle(&bench, ["a"]).await, [("claim", 1)]);

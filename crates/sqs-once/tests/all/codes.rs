@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 use sqs_once::body::{Decode, DecodeError, EventBridge, S3};
-use sqs_once::consumer::Runs;
+use sqs_once::consumer::{Named, Runnable};
 use sqs_once::extract::{Message, RecordParts};
 use sqs_once::handler::{Done, Next};
 use sqs_once::key::KeyError;
-use sqs_once::policy::RecordEnd;
-use sqs_once::policy::{Dependency, MissingKey, PayloadMismatch, RouteBy, UnknownOutcome};
+use sqs_once::policy::{
+    Dependency, MissingKey, PayloadMismatch, RecordEnd, RouteBy, UnknownOutcome,
+};
 use sqs_once::store::{Status, StoreErrorKind};
-use sqs_once::testing::TestSettings;
-use sqs_once::{Consumer, Handler, HandlerError, ResultExt, router};
+use sqs_once::{Consumer, Handler, HandlerError, ResultExt, Router};
 use tokio::time::timeout;
 
 use crate::support::database::{Database, Ledger, Turn};
@@ -19,10 +19,11 @@ use crate::support::{
 };
 
 /// Delivers a batch. Returns the outcome and the code in each record's line.
-async fn coded<Kind: Runs>(
-    bench: &Tested<Kind>,
-    records: impl IntoIterator<Item: Into<Value>>,
-) -> String {
+async fn coded<Kind>(bench: &Tested<Kind>, records: impl IntoIterator<Item: Into<Value>>) -> String
+where
+    Kind: Named + Clone,
+    Handler<Kind>: Runnable,
+{
     bench.run(records).await;
     codes(&bench.lines())
 }
@@ -80,7 +81,7 @@ async fn a_message_that_cant_be_read_has_a_code() {
 
     let bench = Bench::new();
     let route = values().call(async |_: Value| {}).namespace("test");
-    let routes = router(RouteBy::attribute("type")).route("order", route);
+    let routes = Router::new(RouteBy::attribute("type")).route("order", route);
     let consumer = Consumer::new(routes)
         .store(bench.store.clone())
         .clock(bench.clock.clone());

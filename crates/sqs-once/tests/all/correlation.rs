@@ -11,7 +11,7 @@ use crate::support::{
 };
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened};
+use sqs_once::body::{Auto, DecodeError, Envelope, EventBridge, Opened};
 use sqs_once::extract::{CorrelationId, Message};
 use sqs_once::telemetry::Telemetry;
 use sqs_once::{Handler, HandlerError};
@@ -126,8 +126,8 @@ async fn a_function_of_ones_own_is_asked_in_place_of_the_default_with_the_envelo
 struct Broken;
 
 impl Envelope for Broken {
-    fn open(&self, _: &str, _: &Message) -> Result<Opened, EnvelopeError> {
-        Err(EnvelopeError::new("broken", "as it is"))
+    fn open(&self, _: &str, _: &Message) -> Result<Opened, DecodeError> {
+        Err(DecodeError::envelope("broken", "as it is"))
     }
 }
 
@@ -196,7 +196,7 @@ fn warnings() -> (PipeReader, DefaultGuard) {
 struct Talkative;
 
 impl Envelope for Talkative {
-    fn open(&self, _: &str, _: &Message) -> Result<Opened, EnvelopeError> {
+    fn open(&self, _: &str, _: &Message) -> Result<Opened, DecodeError> {
         tracing::warn!("the envelope speaks");
         Ok(Opened::untouched())
     }

@@ -9,7 +9,6 @@ use serde::de::DeserializeOwned;
 use sqs_once::body::{Base64, Decode, DecodeError, Json, Sns, Text};
 use sqs_once::extract::Message;
 use sqs_once::key::{KeyPart, MessageKey};
-use sqs_once::testing::TestSettings;
 use sqs_once::{Batch, BatchOutcome, Handler, State, batch_handler, handler};
 
 /// A consumer whose payload is its own key, and the payloads that its handler received.

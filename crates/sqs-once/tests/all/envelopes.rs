@@ -1,9 +1,9 @@
 //! The envelopes of SNS, EventBridge and S3: metadata, reasons and keys. The fuzzing of `envelope` checks the payloads.
 
 use serde_json::{Value, json};
-use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened, S3, Sns};
+use sqs_once::body::{Auto, DecodeError, Envelope, EventBridge, Opened, S3, Sns};
 use sqs_once::extract::{EventBridgeMeta, Message};
-use sqs_once::key::{JsonPointer, MessageKey};
+use sqs_once::key::MessageKey;
 
 use crate::support::envelope_bench::{
     attributed, envelope_bench, event_bridge, publication, sample, sns, whole,
@@ -54,7 +54,7 @@ async fn raw_delivery_passes_through_and_is_a_duplicate_of_what_came_in_an_envel
 
 #[tokio::test(start_paused = true)]
 async fn copies_of_an_event_that_differ_in_their_envelope_only_are_plain_duplicates() {
-    let opening = envelope_bench(Sns, JsonPointer::new("/id"));
+    let opening = envelope_bench(Sns, MessageKey::json_pointer("/id"));
     let batch = [
         publication("n-1", r#"{"id": "a", "total": 1}"#),
         publication("n-2", r#"{"id": "a", "total": 1}"#),
@@ -68,7 +68,7 @@ async fn copies_of_an_event_that_differ_in_their_envelope_only_are_plain_duplica
 
 #[tokio::test(start_paused = true)]
 async fn what_eventbridge_delivers_is_opened_with_what_it_says() {
-    let opening = envelope_bench(EventBridge, JsonPointer::new("/order_id"));
+    let opening = envelope_bench(EventBridge, MessageKey::json_pointer("/order_id"));
     let records = sample("event-bridge");
     let first: Value = serde_json::from_str(records[0]["body"].as_str().unwrap()).unwrap();
     let ends = opening.ends(&records).await;
@@ -277,7 +277,7 @@ async fn a_body_that_contradicts_an_attribute_of_its_message_is_terminal_and_tak
 struct Contradictory;
 
 impl Envelope for Contradictory {
-    fn open(&self, content: &str, _: &Message) -> Result<Opened, EnvelopeError> {
+    fn open(&self, content: &str, _: &Message) -> Result<Opened, DecodeError> {
         let opened = Opened::new(content).with_attribute("tenant", "victim");
         Ok(opened.with_attribute("tenant", "attacker"))
     }

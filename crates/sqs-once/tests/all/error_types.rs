@@ -5,19 +5,17 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sqs_once::body::AsyncDecode;
-use sqs_once::consumer::{Defaults, Work};
 use sqs_once::extract::{FromRecord, Message, RecordParts};
 use sqs_once::handler::{Done, ErrorDisposition, Next};
 use sqs_once::key::{KeyError, KeyExtractor};
 use sqs_once::once::RunError;
-use sqs_once::policy::RecordEnd;
-use sqs_once::policy::{Dependency, Disposition, RouteBy, UnknownOutcome};
+use sqs_once::policy::{Dependency, Disposition, RecordEnd, RouteBy, UnknownOutcome};
 use sqs_once::store::MemoryStore;
 use sqs_once::telemetry::Outcome::{Failed, Processed, Terminal};
 use sqs_once::testing::{Answer, Bench, Event};
 use sqs_once::{
     Batch, BatchOutcome, BusinessKey, Consumer, Handler, HandlerError, Idempotency, ResultExt,
-    router,
+    Router,
 };
 
 const HALF_MINUTE: Duration = Duration::from_secs(30);
@@ -221,7 +219,7 @@ async fn an_error_of_a_batch_handler_is_asked_for_its_choice_alone_and_as_a_whol
 
 #[tokio::test]
 async fn work_without_messages_tells_what_its_error_chose() {
-    let work = Work::named("receipts").errors::<PayError>();
+    let work = Handler::work().namespace("receipts").errors::<PayError>();
     let idempotency = Idempotency::new(work).store(MemoryStore::new());
     let deadline = std::time::SystemTime::now() + Duration::from_secs(60);
     let disposition = async |error: Result<(), HandlerError>| {
@@ -273,8 +271,12 @@ async fn an_attribute_declares_the_error_type_that_its_function_returns() {
 #[tokio::test(start_paused = true)]
 async fn the_handlers_of_a_router_know_the_types_of_its_defaults_and_their_own() {
     let function = async |order: Value| pay(&order);
-    let routes = router(RouteBy::attribute("type"))
-        .defaults(Defaults::new().errors::<PayError>().depends_on("payments"))
+    let routes = Router::new(RouteBy::attribute("type"))
+        .defaults(
+            Handler::defaults()
+                .errors::<PayError>()
+                .depends_on("payments"),
+        )
         .fallback(
             json()
                 .call(function)

@@ -6,11 +6,10 @@ use crate::support::{
     orders,
 };
 use serde_json::{Value, json};
-use sqs_once::consumer::Runs;
+use sqs_once::consumer::{Named, OfMessages, Runnable};
 use sqs_once::key::{Fingerprint, Ids, KeyError, KeyPart, KeySecret};
 use sqs_once::policy::{Fifo, PayloadMismatch};
-use sqs_once::store::Status;
-use sqs_once::time::Timestamp;
+use sqs_once::store::{Status, Timestamp};
 use sqs_once::{Batch, BatchHandler, BusinessKey, Consumer, Handler};
 
 const REASON: &str = "payload mismatch: its key was completed for another payload";
@@ -29,7 +28,11 @@ fn comparing<P: KeyPart>(part: impl Fn(&Order) -> P + Send + Sync + 'static) -> 
 }
 
 /// A consumer that returns messages with another payload.
-fn rejecting<Kind: Runs>(handler: Handler<Kind>) -> Tested<Kind> {
+fn rejecting<Kind>(handler: Handler<Kind>) -> Tested<Kind>
+where
+    Kind: Named + OfMessages + Clone,
+    Handler<Kind>: Runnable,
+{
     Bench::new().on(handler.payload_mismatch(PayloadMismatch::Retry))
 }
 

@@ -6,14 +6,12 @@ use crate::support::database::{Ledger, Turn};
 use crate::support::{Bench, Notes, Order, SECOND, Seen, assert_contains, orders};
 use crate::transactional::update;
 use crate::transactional_effects::{BOTH, Committing, Ran, Way};
-use sqs_once::consumer::Work;
 use sqs_once::key::{Ids, KeySecret, Namespace};
 use sqs_once::once::{Once, RunError};
-use sqs_once::policy::Disposition;
-use sqs_once::policy::RecordEnd;
+use sqs_once::policy::{Disposition, RecordEnd};
 use sqs_once::store::StoreErrorKind::{self, AccessDenied};
 use sqs_once::store::{FromTransaction, MemoryStore, WritesError};
-use sqs_once::{HandlerError, Idempotency, Writes};
+use sqs_once::{Handler, HandlerError, Idempotency, Writes};
 use tokio::sync::{Barrier, Notify};
 use tokio::time::{sleep, timeout};
 
@@ -131,7 +129,7 @@ async fn what_can_not_commit_with_the_record_of_its_key_is_refused_before_the_wo
     let secret = || KeySecret::new([7; 32]).unwrap();
     let other = Namespace::new("other").unwrap();
     for way in BOTH {
-        let work = || Work::named("test");
+        let work = || Handler::work().namespace("test");
         let settings: [(&str, &dyn Fn(Committing) -> Committing); 3] = [
             ("the setting `store` ", &|it| {
                 it.with(|it| it.store(MemoryStore::new()))

@@ -10,9 +10,8 @@ use sqs_once::key::{Fingerprint, Ids, KeyCodec, KeyError, KeySecret};
 use sqs_once::once::{Once, RunError};
 use sqs_once::policy::{Cache, Margins};
 use sqs_once::store::StoreErrorKind::{AccessDenied, TableNotFound, Throttled, Unanswered};
-use sqs_once::store::{Item, MemoryStore, Owner, Status, StoreErrorKind};
-use sqs_once::testing::{TestClock, TestSettings};
-use sqs_once::time::{Clock, Timestamp};
+use sqs_once::store::{Item, MemoryStore, Owner, Status, StoreErrorKind, Timestamp};
+use sqs_once::testing::TestClock;
 use sqs_once::{Completion, Handler, HandlerError, Idempotency, IdempotencyToken};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
@@ -35,7 +34,7 @@ fn setup() -> (Bench, Idempotency) {
 }
 
 /// Idempotency with these settings of its keys on this bench.
-fn on(bench: &Bench, settings: Work) -> Idempotency {
+fn on(bench: &Bench, settings: Handler<Work>) -> Idempotency {
     let idempotency = Idempotency::new(settings).store(bench.store.clone());
     idempotency.clock(bench.clock.clone())
 }
@@ -139,7 +138,7 @@ fn secret() -> KeySecret {
 }
 
 /// The same setting, of a handler and of work.
-type OfBoth = (fn(Handler) -> Handler, fn(Work) -> Work);
+type OfBoth = (fn(Handler) -> Handler, fn(Handler<Work>) -> Handler<Work>);
 
 #[tokio::test(start_paused = true)]
 async fn a_consumer_with_the_same_settings_of_keys_knows_the_same_keys_and_tokens() {
@@ -154,7 +153,7 @@ async fn a_consumer_with_the_same_settings_of_keys_knows_the_same_keys_and_token
     ];
     for (of_handler, of_work) in settings {
         let bench = Bench::new();
-        let idempotency = on(&bench, of_work(Work::named("test")));
+        let idempotency = on(&bench, of_work(Handler::work().namespace("test")));
         let (tokens, notes) = Notes::pair();
         let charging = orders().call(move |order: Order, token: IdempotencyToken| {
             notes.add(token);
@@ -195,7 +194,7 @@ async fn without_a_known_deadline_or_a_usable_key_nothing_runs_and_the_store_is_
     let empty = invocation.run(" ", never).await;
     assert!(matches!(empty, Err(RunError::Key(KeyError::Empty))));
     let codec = KeyCodec::powertools_dotnet("orders.app.process_order");
-    let with_codec = on(&bench, Work::named("test").ids(codec));
+    let with_codec = on(&bench, Handler::work().namespace("test").ids(codec));
     let unwritable = with_codec.until(bench.deadline()).run("true", never).await;
     assert!(matches!(unwritable, Err(RunError::Key(_))));
     assert_eq!(bench.store.take_calls(), []);
@@ -204,7 +203,7 @@ async fn without_a_known_deadline_or_a_usable_key_nothing_runs_and_the_store_is_
 #[tokio::test(start_paused = true)]
 async fn without_a_namespace_it_refuses_to_start_and_names_the_variable() {
     let bench = Bench::new();
-    let nameless = Idempotency::new(Work::new()).store(bench.store.clone());
+    let nameless = Idempotency::new(Handler::work()).store(bench.store.clone());
     let refused = nameless.init().await.unwrap_err();
     assert_eq!(refused.setting(), "SQS_ONCE_NAMESPACE");
     let refused = bench.once(&nameless, never).await;
@@ -457,7 +456,10 @@ async fn another_fingerprint_under_a_completed_key_is_refused_from_the_cache_too
 #[tokio::test(start_paused = true)]
 async fn a_key_past_its_retention_runs_again() {
     let bench = Bench::new();
-    let idempotency = on(&bench, Work::named("test").retention(60 * SECOND));
+    let idempotency = on(
+        &bench,
+        Handler::work().namespace("test").retention(60 * SECOND),
+    );
     for (seconds, is_duplicate) in [(0, false), (60, true), (1, false)] {
         sleep(seconds * SECOND).await;
         let ran = bench.once(&idempotency, ok).await.unwrap();

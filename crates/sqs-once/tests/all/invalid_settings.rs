@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use crate::support::process::passes;
 use crate::support::{DLQ, Order, SECOND, STANDARD, TestStore, assert_contains, orders};
-use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened, Sns};
-use sqs_once::consumer::{Runnable, Work};
+use sqs_once::body::{Auto, DecodeError, Envelope, EventBridge, Opened, Sns};
+use sqs_once::consumer::Runnable;
 use sqs_once::extract::{Message, SnsMeta};
 use sqs_once::handler::{ClaimFirst, HandlerFn};
-use sqs_once::key::{
-    Ids, JmesPath, JsonPointer, KeyCodec, KeyExtractor, KeySecret, MessageKey, Namespace,
-};
-use sqs_once::policy::{Backoff, Cache, Margins, PayloadMismatch, Queue, UnknownOutcome};
+use sqs_once::key::{Ids, KeyCodec, KeyExtractor, KeySecret, MessageKey, Namespace};
+use sqs_once::policy::{Cache, Margins, PayloadMismatch, Queue, UnknownOutcome};
 use sqs_once::store::MemoryStore;
 use sqs_once::telemetry::Telemetry;
 use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError, Idempotency, Writes};
@@ -23,7 +21,7 @@ fn with_key(key: impl KeyExtractor<Order>) -> Handler {
 
 /// A batch handler with a key that can't be read.
 fn with_batch_key() -> BatchHandler {
-    let keyed = Handler::json::<Order>().key(JsonPointer::new("id"));
+    let keyed = Handler::json::<Order>().key(MessageKey::json_pointer("id"));
     let handler = keyed.call_batch(async |all: Batch<Order>| all.all_succeeded());
     handler.namespace("test")
 }
@@ -71,9 +69,9 @@ fn secret() -> KeySecret {
 async fn init_names_each_setting_of_a_handler_that_the_code_sets_wrongly() {
     let long = KeyCodec::powertools_java(&"p".repeat(992));
     let zero = Duration::ZERO;
-    let rising = Backoff::exponential(zero, SECOND);
-    let falling = Backoff::exponential(2 * SECOND, SECOND);
-    let function = JmesPath::new("powertools_json(body).id");
+    let rising = zero..=SECOND;
+    let falling = 2 * SECOND..=SECOND;
+    let function = MessageKey::jmespath("powertools_json(body).id");
     let own = Namespace::new("test").unwrap();
     let strict = reading("fn").payload_mismatch(PayloadMismatch::Retry);
     let terminal = reading("fn").payload_mismatch(PayloadMismatch::Terminal);
@@ -129,13 +127,13 @@ async fn init_names_each_setting_of_a_handler_that_the_code_sets_wrongly() {
         (unread, writing().ids(Ids::secret(secret()))),
         ("`backoff` grows from 0ns to 1s", plain().backoff(rising)),
         ("`backoff` grows from 2s to 1s", plain().backoff(falling)),
-        (slash, with_key(JsonPointer::new("id"))),
-        (tilde, with_key(JsonPointer::new("/a~"))),
-        (inner_tilde, with_key(JsonPointer::new("/a~2b"))),
-        (parse, with_key(JmesPath::new("order."))),
+        (slash, with_key(MessageKey::json_pointer("id"))),
+        (tilde, with_key(MessageKey::json_pointer("/a~"))),
+        (inner_tilde, with_key(MessageKey::json_pointer("/a~2b"))),
+        (parse, with_key(MessageKey::jmespath("order."))),
         (
             "Call to undefined function powertools_json",
-            with_key((JsonPointer::new("/id"), function)),
+            with_key((MessageKey::json_pointer("/id"), function)),
         ),
         (
             "`envelope` is not set, but `MessageKey::s3_event` reads the envelope `S3`: expected `envelope = S3`",
@@ -232,7 +230,7 @@ async fn an_envelope_that_has_the_metadata_or_may_have_it_is_accepted() {
     struct Own;
 
     impl Envelope for Own {
-        fn open(&self, _: &str, _: &Message) -> Result<Opened, EnvelopeError> {
+        fn open(&self, _: &str, _: &Message) -> Result<Opened, DecodeError> {
             Ok(Opened::untouched())
         }
     }
@@ -254,7 +252,9 @@ async fn an_idempotency_refuses_what_a_consumer_refuses() {
     let sound = || Idempotency::new("receipts");
     let init = async |it: Idempotency| it.store(MemoryStore::new()).init().await;
     init(sound()).await.unwrap();
-    let forgetting = Work::named("receipts").retention(Duration::ZERO);
+    let forgetting = Handler::work()
+        .namespace("receipts")
+        .retention(Duration::ZERO);
     for (idempotency, setting) in [
         (Idempotency::new("a#b"), "the setting `namespace`"),
         (Idempotency::new(forgetting), "the setting `retention`"),

@@ -8,7 +8,6 @@ use serde_json::Value;
 use sqs_once::key::{ItemId, KeyCodec, KeyError, KeyPart, KeyWriter, Namespace};
 use sqs_once::store::{Item, Status};
 use sqs_once::testing::Bench;
-use sqs_once::time::Clock;
 use sqs_once::{BusinessKey, Handler, IdempotencyToken};
 
 const VECTORS: &str = include_str!("powertools_vectors.json");

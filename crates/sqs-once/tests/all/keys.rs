@@ -8,7 +8,7 @@ use crate::support::{assert_lacks, handled, messages, with};
 use serde::de::IgnoredAny;
 use serde_json::json;
 use sqs_once::body::Sns;
-use sqs_once::key::{ItemId, JmesPath, JsonPointer, KeyError, KeyPart, KeyWriter, MessageKey};
+use sqs_once::key::{ItemId, KeyError, KeyPart, KeyWriter, MessageKey};
 use sqs_once::telemetry::Outcome::{Duplicate, Processed, Terminal};
 use sqs_once::testing::{Bench, Event, Record};
 use sqs_once::{BusinessKey, Handler};
@@ -25,7 +25,7 @@ async fn a_number_is_a_key_by_its_text_and_never_through_a_float() {
         "-0",
     ];
     let records = ids.map(|id| Record::text(format!("{{\"id\": {id} }}")));
-    let answer = handled(JsonPointer::new("/id"), records).await;
+    let answer = handled(MessageKey::json_pointer("/id"), records).await;
     answer.assert_duplicate("m-3").assert_terminal("m-7");
     for id in ["m-1", "m-2", "m-4", "m-5", "m-6"] {
         answer.assert_processed(id);
@@ -42,7 +42,7 @@ async fn a_pointer_leads_through_objects_and_arrays_and_escaped_names() {
         ("", ["\"k\"", " \"k\" "]),
         ("/é", [r#"{"\u00e9": "k"}"#, r#"{"é": "k"}"#]),
     ] {
-        let answer = handled(JsonPointer::new(pointer), bodies.map(Record::text)).await;
+        let answer = handled(MessageKey::json_pointer(pointer), bodies.map(Record::text)).await;
         assert_eq!(answer.outcomes(), [Processed, Duplicate], "{pointer}");
     }
 }
@@ -62,7 +62,7 @@ async fn a_place_that_is_absent_or_blank_is_no_key() {
         ("/id", r#"{"id": ""}"#, "empty"),
         ("/id", r#"{"id": " \n"}"#, "empty"),
     ] {
-        let answer = handled(JsonPointer::new(pointer), [Record::text(text)]).await;
+        let answer = handled(MessageKey::json_pointer(pointer), [Record::text(text)]).await;
         assert_eq!(answer.outcomes(), [Terminal], "{pointer} in {text}");
         answer.assert_reason("m-1", why);
     }
@@ -79,7 +79,7 @@ async fn objects_arrays_and_floats_are_refused_by_name_and_without_their_value()
         (r#"{"id": "canary \ud800"}"#, "not valid JSON"),
     ];
     for (text, expected) in refused {
-        let answer = handled(JsonPointer::new("/id"), [Record::text(text)]).await;
+        let answer = handled(MessageKey::json_pointer("/id"), [Record::text(text)]).await;
         answer.assert_terminal("m-1").assert_reason("m-1", expected);
         let reason = answer.reason("m-1").unwrap();
         assert!(!reason.contains("canary"), "{reason}");
@@ -93,7 +93,7 @@ async fn a_hostile_body_neither_panics_nor_stalls_a_pointer() {
     let long = format!(r#"{{"id": {}}}"#, "9".repeat(5_000));
     let twice = r#"{"id": 1, "id": 2}"#;
     let records = [&*deep, &*long, twice, r#"{"id": 2}"#].map(Record::text);
-    let answer = handled(JsonPointer::new("/id"), records).await;
+    let answer = handled(MessageKey::json_pointer("/id"), records).await;
     answer.assert_outcomes([Processed, Terminal, Processed, Duplicate]);
     answer.assert_reason("m-2", "2048");
 }
@@ -173,7 +173,7 @@ fn the_longest_key_is_a_key_and_one_byte_more_is_refused_with_its_length() {
 #[tokio::test(start_paused = true)]
 async fn a_boolean_at_a_pointer_is_the_key_of_that_boolean() {
     for value in [true, false] {
-        let keyed = Handler::json::<IgnoredAny>().key(JsonPointer::new("/id"));
+        let keyed = Handler::json::<IgnoredAny>().key(MessageKey::json_pointer("/id"));
         let bench = Bench::new(keyed.call(async |_: IgnoredAny| {}));
         let record = Record::text(format!("{{\"id\": {value}}}"));
         bench.run(Event::new([record])).await;
@@ -245,7 +245,7 @@ async fn no_key_comes_of_a_number_that_went_through_a_float() {
         ("to_string(@)", beyond, Terminal),
         (join, beyond, Terminal),
     ] {
-        let answer = handled(JmesPath::new(expression), bodies.map(Record::text)).await;
+        let answer = handled(MessageKey::jmespath(expression), bodies.map(Record::text)).await;
         assert_eq!(
             answer.outcomes(),
             [outcome; 2],
@@ -277,7 +277,7 @@ async fn what_is_absent_blank_or_of_the_wrong_kind_is_no_key_and_never_shown() {
             "the key extractor failed",
         ),
     ] {
-        let answer = handled(JmesPath::new(expression), [Record::text(json)]).await;
+        let answer = handled(MessageKey::jmespath(expression), [Record::text(json)]).await;
         answer.assert_terminal("m-1").assert_reason("m-1", said);
         assert_lacks!(answer.reason("m-1").unwrap(), "canary");
     }
@@ -297,17 +297,21 @@ async fn expressions_choose_filter_and_compose() {
         "to_string(largest)",
         "to_string(least)",
     ] {
-        let answer = handled(JmesPath::new(expression), [text, text].map(Record::text)).await;
+        let answer = handled(
+            MessageKey::jmespath(expression),
+            [text, text].map(Record::text),
+        )
+        .await;
         assert_eq!(answer.outcomes(), [Processed, Duplicate], "{expression}");
     }
-    let composed = (JmesPath::new("tenant"), JmesPath::new("id"));
+    let composed = (MessageKey::jmespath("tenant"), MessageKey::jmespath("id"));
     let answer = handled(composed, [text, text].map(Record::text)).await;
     answer.assert_outcomes([Processed, Duplicate]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_expression_reads_what_is_inside_of_an_envelope() {
-    let keyed = Handler::json().key(JmesPath::new("id"));
+    let keyed = Handler::json().key(MessageKey::jmespath("id"));
     let bench = Bench::new(keyed.call(async |_: IgnoredAny| {}).envelope(Sns));
     let raw = r#"{"id":1}"#;
     let wrapped = Record::json(&with(sns("n-1", raw), json!({ "id": 2 })));

@@ -8,14 +8,12 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::json;
-use sqs_once::consumer::Defaults;
 use sqs_once::extract::RecordParts;
 use sqs_once::handler::{ClaimFirst, Done, Next};
-use sqs_once::policy::{Backoff, MissingKey, RouteBy};
+use sqs_once::policy::{MissingKey, RouteBy};
 use sqs_once::store::Status;
 use sqs_once::testing::{Bench, Event, Record};
-use sqs_once::time::Clock;
-use sqs_once::{Completion, Handler, HandlerError, ResultExt, Writes, router};
+use sqs_once::{Completion, Handler, HandlerError, ResultExt, Router, Writes};
 use tokio::time::{sleep, timeout};
 
 use crate::support::{Notes, Order, SECOND, assert_contains, orders, values};
@@ -72,8 +70,8 @@ async fn layers_run_around_the_handler_those_of_a_router_outside_and_the_first_o
         .layer(around("outer", &done))
         .layer(around("inner", &done));
     let route = noting(&done).layer(around("inner", &done));
-    let routes = router(RouteBy::attribute("type"))
-        .defaults(Defaults::new().layer(around("outer", &done)))
+    let routes = Router::new(RouteBy::attribute("type"))
+        .defaults(Handler::defaults().layer(around("outer", &done)))
         .route("order", route);
     for bench in [Bench::new(alone), Bench::new(routes)] {
         let event = Event::new([routed()]);
@@ -153,8 +151,8 @@ async fn a_layer_sees_message_key_attempt_token_and_route() {
         notes.add((message, id, record.attempt().number(), route));
         next.run()
     };
-    let routes = router(RouteBy::attribute("type"))
-        .defaults(Defaults::new().layer(layer))
+    let routes = Router::new(RouteBy::attribute("type"))
+        .defaults(Handler::defaults().layer(layer))
         .route("order", noting(&Notes::default()));
     let bench = Bench::new(routes);
     let event = Event::new([routed().receive_count(3)]);
@@ -197,7 +195,7 @@ async fn a_handler_that_a_layer_drops_keeps_its_claim_because_its_effect_may_be_
         }
     };
     let slow = orders().call(async |_: Order| sleep(10 * SECOND).await);
-    let backoff = Backoff::exponential(SECOND, SECOND);
+    let backoff = SECOND..=SECOND;
     let bench = Bench::new(slow.layer(impatient).backoff(backoff));
     let all = ["ok", "retry", "terminal", "panic"];
     let answer = bench.run(event(&all)).await;

@@ -12,7 +12,7 @@ use sqs_once::policy::RouteBy;
 use sqs_once::store::MemoryStore;
 use sqs_once::telemetry::{Outcome, Telemetry};
 use sqs_once::testing::{Event, Record};
-use sqs_once::{Consumer, HandlerError, router};
+use sqs_once::{Consumer, HandlerError, Router};
 
 const RUN: &str = "in_a_process_that_handles_two_batches";
 
@@ -31,7 +31,7 @@ async fn in_a_process_that_handles_two_batches() {
     let mut consumer = match std::env::var_os("ROUTED") {
         Some(_) => {
             let by = RouteBy::attribute("correlation-id");
-            let routes = router(by).route("checkout-7", handler.clone());
+            let routes = Router::new(by).route("checkout-7", handler.clone());
             Consumer::new(routes.fallback(handler.namespace("others")))
         }
         None => Consumer::new(handler),

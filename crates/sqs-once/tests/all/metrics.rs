@@ -9,14 +9,12 @@ use crate::support::sqs::Sqs;
 use crate::support::{TestStore, invoke, pay, values};
 use lambda_runtime::Context;
 use serde_json::{Value, json};
-use sqs_once::key::ItemId;
-use sqs_once::key::Namespace;
+use sqs_once::key::{ItemId, Namespace};
 use sqs_once::policy::{RouteBy, UnknownOutcome};
-use sqs_once::store::{Item, MemoryStore, Status, StoreError, StoreErrorKind};
+use sqs_once::store::{Item, MemoryStore, Status, StoreError, StoreErrorKind, Timestamp};
 use sqs_once::telemetry::{Metrics, Telemetry};
 use sqs_once::testing::{Event, Record};
-use sqs_once::time::Timestamp;
-use sqs_once::{BusinessKey, Consumer, ResultExt, Writes, router, spawn_blocking};
+use sqs_once::{BusinessKey, Consumer, ResultExt, Router, Writes, spawn_blocking};
 
 const RUN: &str = "in_a_process_that_handles_batches";
 const EMF: (&str, &str) = ("SQS_ONCE_METRICS", "emf");
@@ -123,7 +121,7 @@ async fn in_a_process_that_handles_batches() {
     }
     let group = (0..3).map(|number| order(&format!("group-{number}"), "pay").fifo("a"));
     handle(&down, group.collect()).await;
-    let routes = router(RouteBy::attribute("type"))
+    let routes = Router::new(RouteBy::attribute("type"))
         .route("charge", handler())
         .route("idle", handler().namespace("idle"));
     let routing = Consumer::new(routes).store(MemoryStore::new());

@@ -5,8 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 use sqs_once::extract::Attempt;
 use sqs_once::handler::{Done, IntoOutcome};
-use sqs_once::key::ItemId;
-use sqs_once::key::{JsonPointer, KeyExtractor, MessageKey};
+use sqs_once::key::{ItemId, KeyExtractor, MessageKey};
 use sqs_once::policy::MissingKey;
 use sqs_once::{
     Batch, BusinessKey, Handler, HandlerError, IdempotencyToken, ResultExt, State, Writes,
@@ -60,7 +59,10 @@ async fn a_key_in_an_attribute_that_the_message_lacks_is_missing_with_the_attrib
     }
     let says =
         |name: &str| format!("the business key is missing: the message has no attribute `{name}`");
-    let pair = (JsonPointer::new("/ends"), MessageKey::attribute("tenant"));
+    let pair = (
+        MessageKey::json_pointer("/ends"),
+        MessageKey::attribute("tenant"),
+    );
     assert_eq!(
         reason(MessageKey::attribute("tenant")).await,
         says("tenant")
@@ -150,7 +152,7 @@ fn keyed(key: impl KeyExtractor<Order>) -> Handler {
 async fn a_function_or_a_tuple_that_lacks_a_part_of_its_key_has_no_key() {
     for consumer in [
         keyed(|order: &Order| BusinessKey::new(&("order", &order.id))),
-        keyed((MessageKey::id(), JsonPointer::new("/id"))),
+        keyed((MessageKey::id(), MessageKey::json_pointer("/id"))),
     ] {
         let bench = Bench::new().on(consumer.missing_key(MissingKey::Retry));
         assert_eq!(bench.run([body("{}")]).await, ["m-0"]);

@@ -2,13 +2,12 @@
 
 use crate::support::process::has;
 use crate::support::{Order, TestStore, assert_contains, orders};
-use sqs_once::consumer::{Runnable, Work};
-use sqs_once::key::ItemId;
-use sqs_once::key::{Ids, Namespace};
+use sqs_once::consumer::Runnable;
+use sqs_once::key::{Ids, ItemId, Namespace};
 use sqs_once::policy::RouteBy;
 use sqs_once::store::{MemoryStore, Store};
 use sqs_once::testing::{Bench, Event};
-use sqs_once::{ConfigError, Consumer, Handler, Idempotency, router};
+use sqs_once::{ConfigError, Consumer, Handler, Idempotency, Router};
 
 /// A table with this name.
 fn table(name: &'static str) -> impl Store {
@@ -104,7 +103,9 @@ async fn on_lambda_two_handlers_that_read_the_same_namespace_refuse_to_start() {
     }
     // Work without SQS may share a consumer's namespace.
     for (own, starts) in [("charges", true), ("deposits", false)] {
-        let work = Work::named(own).ids(Ids::hashed().also_read(payments()));
+        let work = Handler::work()
+            .namespace(own)
+            .ids(Ids::hashed().also_read(payments()));
         let idempotency = Idempotency::new(work).store(table("orders"));
         assert_eq!(idempotency.init().await.is_ok(), starts, "{own}");
     }
@@ -153,7 +154,7 @@ async fn a_router_does_not_start_with_a_namespace_for_the_whole_process() {
         named::handler(),
         named::handler().namespace("of-the-method"),
     ] {
-        let routes = router(RouteBy::attribute("kind")).route("one", route);
+        let routes = Router::new(RouteBy::attribute("kind")).route("one", route);
         let consumer = Consumer::new(routes).store(MemoryStore::new());
         let refusal = consumer.init().await.unwrap_err();
         assert_eq!(refusal.setting(), "SQS_ONCE_NAMESPACE");
@@ -182,7 +183,7 @@ async fn on_lambda_the_variable_names_one_handler_in_any_store() {
         "::named`",
         "SQS_ONCE_NAMESPACE"
     );
-    let once = Idempotency::new(Work::new()).store(MemoryStore::new());
+    let once = Idempotency::new(Handler::work()).store(MemoryStore::new());
     let refusal = once.init().await.unwrap_err();
     assert_contains!(refusal.to_string(), "\"of-the-variable\"", "Idempotency`");
     let receipts = Idempotency::new("receipts").store(MemoryStore::new());

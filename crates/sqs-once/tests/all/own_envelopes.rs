@@ -4,7 +4,7 @@ use crate::support::sqs::Sqs;
 use crate::support::{Bench, DLQ, Notes, Tested, assert_contains, body, in_group, messages};
 use serde::de::IgnoredAny;
 use serde_json::json;
-use sqs_once::body::{Envelope, EnvelopeError, EventBridge, Opened, Sns, Text};
+use sqs_once::body::{DecodeError, Envelope, EventBridge, Opened, Sns, Text};
 use sqs_once::extract::{FromRecord, Message, RecordParts, SnsMeta};
 use sqs_once::{Batch, Handler, HandlerError};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ struct Tenanted(Notes<()>);
 struct Tenant(String);
 
 impl Envelope for Tenanted {
-    fn open(&self, content: &str, message: &Message) -> Result<Opened, EnvelopeError> {
+    fn open(&self, content: &str, message: &Message) -> Result<Opened, DecodeError> {
         self.0.add(());
         assert_eq!(message.content(), message.body());
         match content.split_once('|') {
@@ -26,7 +26,7 @@ impl Envelope for Tenanted {
             Some((tenant, payload)) => Ok(Opened::new(payload)
                 .with_metadata(Tenant(tenant.to_owned()))
                 .with_attribute("tenant", tenant)),
-            None => Err(EnvelopeError::new("tenant", "it has no `|`")),
+            None => Err(DecodeError::envelope("tenant", "it has no `|`")),
         }
     }
 }

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use sqs_once::key::KeyCodec;
-use sqs_once::testing::TestSettings;
-use sqs_once::time::{Clock, Timestamp};
+use sqs_once::store::Timestamp;
+use sqs_once::unstable::{Clock, Simulated};
 use sqs_once_local::{LocalDynamoDb, TableDescription};
 
 use crate::support::{Seen, deliver_until, dynamodb, failures};
@@ -92,7 +92,7 @@ impl Table {
                 .ids(self.codec()),
         )
         .store(dynamodb::store(&self.dynamodb.endpoint()))
-        .clock(At(now));
+        .with_clock(At(now));
         let keys = others.iter().copied().chain([&*self.recorded.key]);
         let records = keys.map(|key| json!({ "messageId": key, "body": json!(key).to_string() }));
         let response = deliver_until(now + 30 * SECOND, &consumer, records).await;

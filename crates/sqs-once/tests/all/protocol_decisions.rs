@@ -5,8 +5,8 @@ use std::time::Duration;
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{
     Claim, Claimed, Fence, Item, Owner, Recording, Seen, Settled, Settlement, Settling, Status,
+    Timestamp,
 };
-use sqs_once::time::Timestamp;
 use sqs_once::unstable::{
     Admission, Completed, Refusal, on_claimed, on_committed, on_completed, on_found,
     on_found_under_other_id, on_refused, takes_over,

@@ -6,11 +6,10 @@ use lambda_runtime::Context;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::body::{EventBridge, Sns};
-use sqs_once::consumer::Defaults;
 use sqs_once::extract::EventBridgeMeta;
 use sqs_once::policy::{Dependency, RouteBy, Unrouted};
-use sqs_once::testing::{Bench, Event, Record, TestSettings};
-use sqs_once::{Completion, Consumer, Handler, IdempotencyToken, ResultExt, Router, State, router};
+use sqs_once::testing::{Bench, Event, Record};
+use sqs_once::{Completion, Consumer, Handler, IdempotencyToken, ResultExt, Router, State};
 use tokio::time::sleep;
 
 use crate::support::database::{Database, Ledger};
@@ -52,7 +51,7 @@ pub(crate) fn refunding(done: &Done) -> Handler {
 }
 
 pub(crate) fn by_type() -> Router {
-    router(RouteBy::attribute("type"))
+    Router::new(RouteBy::attribute("type"))
 }
 
 pub(crate) fn charges_and_refunds(done: &Done) -> Router {
@@ -188,7 +187,7 @@ async fn claims_and_completions_of_routes_share_their_requests() {
 async fn a_message_without_a_route_is_terminal_calls_the_routers_hook_and_the_others_continue() {
     let (log, failures) = (Log::capture(), Notes::default());
     let noted = failures.clone();
-    let defaults = Defaults::new().on_failure(move |end| {
+    let defaults = Handler::defaults().on_failure(move |end| {
         noted.add(end.message().id().to_owned());
         async { Ok(()) }
     });
@@ -239,17 +238,17 @@ fn event_bridge(kind: &str, id: &str) -> Record {
 
 #[tokio::test(start_paused = true)]
 async fn a_route_is_chosen_by_a_field_a_function_the_detail_type_or_an_attribute_in_an_envelope() {
-    let by_kind = || router(RouteBy::field("/meta/kind"));
+    let by_kind = || Router::new(RouteBy::field("/meta/kind"));
     let by_function = || {
-        router(RouteBy::function(|message| {
+        Router::new(RouteBy::function(|message| {
             let text = message.content()?;
             assert_ne!(text, "\"panics\"");
             Some(text.split('"').nth(9)?.to_owned())
         }))
     };
     let of_kind = |kind: Value| Record::json(&json!({ "id": "o-1", "meta": { "kind": kind } }));
-    let ordered = || router(RouteBy::detail_type());
-    let opening = || by_type().defaults(Defaults::new().envelope(Sns));
+    let ordered = || Router::new(RouteBy::detail_type());
+    let opening = || by_type().defaults(Handler::defaults().envelope(Sns));
     let enveloped = json!({
         "Type": "Notification", "MessageId": "n-1", "TopicArn": "arn:aws:sns:eu-central-1:1:orders",
         "Message": r#"{"id":"o-1"}"#, "Timestamp": "2026-01-01T00:00:00Z",
@@ -287,7 +286,7 @@ async fn a_route_by_the_detail_type_sees_what_is_inside_the_event() {
         async {}
     });
     let placed = placed.envelope(EventBridge).namespace("placed");
-    let routes = router(RouteBy::detail_type()).route("OrderPlaced", placed);
+    let routes = Router::new(RouteBy::detail_type()).route("OrderPlaced", placed);
     let event = Event::new([event_bridge("OrderPlaced", "o-1")]);
     Bench::new(routes).run(event).await.assert_processed("m-1");
     let seen = ("o-1".to_owned(), Some("OrderPlaced".to_owned()));
@@ -297,7 +296,7 @@ async fn a_route_by_the_detail_type_sees_what_is_inside_the_event() {
 #[tokio::test(start_paused = true)]
 async fn a_granted_claim_waits_for_no_lookup_of_another_route() {
     let done = Done::default();
-    let routes = router(RouteBy::field("/type"))
+    let routes = Router::new(RouteBy::field("/type"))
         .route("charge", noting("charge", &done))
         .route("after", noting_in(Mode::RecordAfter, "after", &done));
     let silent = TestStore::default().reads_take(|_| Duration::MAX);

@@ -2,16 +2,14 @@
 
 use serde_json::{Value, json};
 use sqs_once::body::{EventBridge, Sns};
-use sqs_once::consumer::Defaults;
 use sqs_once::key::{Ids, KeyCodec, KeySecret, Namespace};
-use sqs_once::policy::RecordEnd;
 use sqs_once::policy::{
-    self, Backoff, Dependency, MissingKey, PayloadMismatch, RouteBy, UnknownOutcome, Unrouted,
+    Dependency, MissingKey, PayloadMismatch, RecordEnd, RouteBy, UnknownOutcome, Unrouted,
 };
 use sqs_once::store::{MemoryStore, Status};
 use sqs_once::telemetry::Outcome::{self, Duplicate, Failed, Processed, Terminal};
 use sqs_once::testing::{Bench, Event, Record};
-use sqs_once::{BusinessKey, Consumer, Handler, HandlerError, ResultExt, Router, Writes, router};
+use sqs_once::{BusinessKey, Consumer, Handler, HandlerError, ResultExt, Router, Writes};
 use tokio::time::Instant;
 
 use crate::router::{
@@ -24,7 +22,7 @@ use crate::support::{Mode, Notes, Order, SECOND, assert_contains, orders, values
 macro_rules! taken_and_own {
     ($route:expr, $setting:ident($default:expr, $own:expr)) => {
         [$route, $route.$setting($own)].map(|route| {
-            let defaults = Defaults::new().$setting($default);
+            let defaults = Handler::defaults().$setting($default);
             Bench::new(by_type().defaults(defaults).route("charge", route))
         })
     };
@@ -74,11 +72,8 @@ async fn a_policy_of_the_defaults_counts_unless_the_route_sets_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_route_waits_for_another_worker_as_it_says_or_as_its_router_does() {
-    let (wait, leave) = (
-        policy::InProgress::Wait(5 * SECOND),
-        policy::InProgress::ReturnToQueue,
-    );
-    let benches = taken_and_own!(charging(), in_progress(wait, leave));
+    let (wait, leave) = (5 * SECOND, std::time::Duration::ZERO);
+    let benches = taken_and_own!(charging(), in_progress_wait(wait, leave));
     for (bench, waits) in benches.iter().zip([true, false]) {
         bench.another_worker_claims("o-1").await;
         let began = Instant::now();
@@ -142,7 +137,7 @@ async fn a_hook_of_the_defaults_is_called_unless_the_route_has_one() {
 #[tokio::test(start_paused = true)]
 async fn dependencies_of_defaults_and_route_add_up_and_the_numbers_of_the_route_count() {
     let fragile = |name: &str| Dependency::new(name).failures(1);
-    let defaults = Defaults::new()
+    let defaults = Handler::defaults()
         .depends_on(fragile("payments"))
         .depends_on(Dependency::new("mail").failures(9));
     let failing = async |order: Order| Err::<(), _>("no answer").unavailable(&order.id);
@@ -186,7 +181,7 @@ async fn routes_with_each_mode_work_in_one_batch() {
 #[tokio::test(start_paused = true)]
 async fn keys_and_waiting_for_another_worker_are_of_each_route() {
     let done = Done::default();
-    let waiting = noting("charge", &done).in_progress(policy::InProgress::Wait(5 * SECOND));
+    let waiting = noting("charge", &done).in_progress_wait(5 * SECOND);
     let routes = by_type().route("charge", waiting);
     let bench = Bench::new(routes.route("refund", refunding(&done)));
     bench.in_route("charge").another_worker_claims("o-1").await;
@@ -204,11 +199,11 @@ async fn keys_and_waiting_for_another_worker_are_of_each_route() {
 
 #[tokio::test(start_paused = true)]
 async fn a_route_backs_off_as_it_says_or_as_its_router_does() {
-    let after = |seconds| Backoff::exponential(seconds * SECOND, seconds * SECOND);
+    let after = |seconds| seconds * SECOND..=seconds * SECOND;
     let done = Done::default();
     let own = |seconds| by_type().route("charge", noting("charge", &done).backoff(after(seconds)));
     let routes = own(7).route("ship", noting("ship", &done));
-    let routes = routes.defaults(Defaults::new().backoff(after(60)));
+    let routes = routes.defaults(Handler::defaults().backoff(after(60)));
     let bench = Bench::new(routes.unrouted(Unrouted::Retry));
     let kinds = [("charge", 7), ("ship", 60), ("unknown", 60)];
     let event = Event::new(kinds.map(|(kind, _)| order(kind, "bad").message_id(kind)));
@@ -265,10 +260,10 @@ async fn a_router_that_can_t_work_refuses_to_start() {
     let keyless = orders().call(async |_: Order| Writes::new());
     let keyless = keyless.missing_key(MissingKey::ProcessUnprotected);
     let nameless = orders().call(async |_: Order| {});
-    let by = |by| router(by).route("a", charge());
+    let by = |by| Router::new(by).route("a", charge());
     let [by_field, by_nothing] = [RouteBy::field("type"), RouteBy::attribute("")].map(by);
-    let by_details = by(RouteBy::detail_type()).defaults(Defaults::new().envelope(Sns));
-    let opening = Defaults::new().envelope(EventBridge);
+    let by_details = by(RouteBy::detail_type()).defaults(Handler::defaults().envelope(Sns));
+    let opening = Handler::defaults().envelope(EventBridge);
     let enveloped = a(charge().envelope(Sns)).defaults(opening);
     let two_defaults = a(charge()).unrouted(Unrouted::Terminal);
     let [one, other] = [60, 90].map(|outage| Dependency::new("pay").outage(SECOND * outage));

@@ -9,7 +9,7 @@ use crate::support::{
     noting_batches, noting_in, orders, told, values,
 };
 use serde_json::Value;
-use sqs_once::policy::{Backoff, Dependency};
+use sqs_once::policy::Dependency;
 use sqs_once::{Consumer, HandlerError, ResultExt};
 use tokio::time::sleep;
 
@@ -50,7 +50,7 @@ async fn a_claim_without_an_answer_fails_its_record_with_an_error_of_the_store()
 async fn what_a_silent_store_fails_is_hidden_in_time() {
     let sqs = Sqs::default();
     let (bench, _) = noting();
-    let backoff = Backoff::exponential(5 * SECOND, 60 * SECOND);
+    let backoff = 5 * SECOND..=60 * SECOND;
     bench.store.silent();
     let bench = bench
         .with(|it| it.backoff(backoff))

@@ -15,8 +15,7 @@ use sqs_once::Consumer;
 use sqs_once::store::StoreErrorKind::{
     AccessDenied, KeySchema, NoCredentials, Other, TableNotFound, Throttled, Unanswered,
 };
-use sqs_once::testing::Random;
-use sqs_once::testing::TestSettings;
+use sqs_once::unstable::{Random, Simulated};
 use sqs_once_local::TableDescription;
 
 /// The consumer handles a batch normally.
@@ -129,7 +128,9 @@ async fn consumers_restored_from_one_snapshot_claim_with_different_owners() {
     let mut owners = HashSet::new();
     for environment in [1, 2] {
         let random = Environment::default();
-        let bench = noting().0.with_consumer(|it| it.random(random.clone()));
+        let bench = noting()
+            .0
+            .with_consumer(|it| it.with_random(random.clone()));
         // Lambda takes a snapshot after the start, so both consumers have the same memory here.
         bench.consumer.init().await.unwrap();
         random.0.store(environment, SeqCst);

@@ -15,7 +15,7 @@ use sqs_once::store::{
     Claim, Claimed, Item, MemoryStore, Owner, Seen, Settled, Settlement, Status, Store, StoreError,
     StoreFuture,
 };
-use sqs_once::testing::TestSettings;
+use sqs_once::unstable::Simulated;
 use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]
@@ -56,7 +56,7 @@ async fn a_request_is_sent_again_after_between_half_of_its_pause_and_all_of_it()
     // The first pause is at most 25 ms.
     let cases: [(u128, RangeInclusive<u128>); 2] = [(0, 12..=14), (12_499_999, 24..=26)];
     for (random, expected) in cases {
-        let bench = noting().0.with_consumer(|it| it.random(Fixed(random)));
+        let bench = noting().0.with_consumer(|it| it.with_random(Fixed(random)));
         bench.store.fail("claim", Throttled, 1);
         let begun = Instant::now();
         assert_eq!(bench.run(["a"]).await, [""; 0]);

@@ -7,14 +7,12 @@ use crate::support::{
 };
 use aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
 use serde_json::{Value, json};
-use sqs_once::extract::Remaining;
-use sqs_once::extract::{Context, FromRecord};
-use sqs_once::lambda::EventError;
-use sqs_once::policy::{Backoff, Disposition, Queue};
-use sqs_once::store::{Status, StoreErrorKind};
+use sqs_once::consumer::EventError;
+use sqs_once::extract::{Context, FromRecord, Remaining};
+use sqs_once::policy::{Disposition, Queue};
+use sqs_once::store::{Status, StoreErrorKind, Timestamp};
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record};
-use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{Batch, Consumer, Handler, HandlerError, IdempotencyToken, State, Writes};
 use tokio::time::sleep;
 
@@ -248,7 +246,7 @@ async fn benches_side_by_side_share_store_and_time() {
 #[tokio::test(start_paused = true)]
 async fn dead_letters_and_pauses_stay_on_the_bench() {
     let (floor, ceiling) = (Duration::from_secs(5), Duration::from_secs(600));
-    let handler = obedient().backoff(Backoff::exponential(floor, ceiling));
+    let handler = obedient().backoff(floor..=ceiling);
     let bench = Bench::new(Consumer::new(handler).queue(Queue::any().dead_letter_queue(DLQ)));
     let begun = bench.clock().now();
     let answer = bench.run(several(["hopeless", "bad"])).await;

@@ -10,15 +10,12 @@ use crate::support::{Notes, Order, SECOND, Seen, Tested, assert_contains, body, 
 use crate::transactional::update;
 use crate::transactions::Booking;
 use futures_util::FutureExt;
-use sqs_once::consumer::Work;
 use sqs_once::key::Fingerprint;
 use sqs_once::once::{Once, RunError};
-use sqs_once::policy::RecordEnd;
-use sqs_once::policy::{Cache, PayloadMismatch};
+use sqs_once::policy::{Cache, PayloadMismatch, RecordEnd};
 use sqs_once::store::StoreErrorKind::{self, AccessDenied, Other};
 use sqs_once::store::{Owner, Status};
-use sqs_once::testing::TestSettings;
-use sqs_once::{Consumer, Handler, HandlerError, Idempotency, Writes};
+use sqs_once::{Consumer, Handler, HandlerError, Idempotency, Writes, consumer};
 use tokio::time::sleep;
 
 /// Who runs the handler or work.
@@ -115,7 +112,7 @@ impl Committing {
     }
 
     /// Sets the settings of the work's keys.
-    pub(crate) fn with_keys(self, settings: Work) -> Self {
+    pub(crate) fn with_keys(self, settings: Handler<consumer::Work>) -> Self {
         let idempotency = Idempotency::new(settings).store(self.database.clone());
         Self {
             idempotency: idempotency.clock(self.clock.clone()),

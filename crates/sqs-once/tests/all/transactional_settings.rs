@@ -3,8 +3,7 @@
 use crate::support::database::{Database, Ledger};
 use crate::support::process::has;
 use crate::support::{Bench, Order, orders};
-use sqs_once::consumer::Runnable;
-use sqs_once::consumer::Runs;
+use sqs_once::consumer::{Named, Runnable};
 use sqs_once::policy::MissingKey;
 use sqs_once::store::MemoryStore;
 use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError, Writes};
@@ -26,7 +25,10 @@ fn plain() -> Handler {
 }
 
 /// A consumer whose store supports both.
-fn on_all<Kind: Runs>(handler: Handler<Kind>) -> Consumer {
+fn on_all<Kind: Named>(handler: Handler<Kind>) -> Consumer
+where
+    Handler<Kind>: Runnable,
+{
     let bench = Bench::new();
     let database = Database::beside(&bench.store);
     bench.consumer(handler).store(database)

@@ -8,10 +8,9 @@ use crate::support::database::{Database, Ledger, Turn};
 use crate::support::{Bench, Notes, Order, SECOND, Seen, Tested, assert_contains, grouped, orders};
 use crate::transactional_effects::{Committing, ENTRIES, Entry, Way};
 use sqs_once::extract::Attempt;
-use sqs_once::policy::{Fifo, InProgress};
+use sqs_once::policy::Fifo;
 use sqs_once::store::StoreErrorKind::{AccessDenied, Other, Throttled, Unanswered};
-use sqs_once::store::{Fence, Status};
-use sqs_once::time::Timestamp;
+use sqs_once::store::{Fence, Status, Timestamp};
 use sqs_once::{Completion, Consumer, Handler, HandlerError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
@@ -103,8 +102,7 @@ async fn no_more_transactions_are_open_than_handlers_may_run_commits_included() 
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_without_a_transaction_is_not_waited_for_whatever_the_policy() {
-    let policy = InProgress::Wait(20 * SECOND);
-    let booking = Booking::handling(|it| it.in_progress(policy));
+    let booking = Booking::handling(|it| it.in_progress_wait(20 * SECOND));
     let booking = booking.with_consumer(|it| it.concurrency(2));
     let claimed = ["a-0", "a-1", "a-2", "a-3"];
     for id in claimed {

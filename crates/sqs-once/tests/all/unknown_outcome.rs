@@ -11,12 +11,10 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use sqs_once::handler::{Next, RecordAfter};
 use sqs_once::key::{Ids, KeyCodec, Namespace};
-use sqs_once::policy::UnknownOutcome;
-use sqs_once::policy::{EarlierAttempt, Reconciled};
-use sqs_once::store::{Item, MemoryStore, Settled, Settlement, Settling, Status, Store};
+use sqs_once::policy::{EarlierAttempt, Reconciled, UnknownOutcome};
+use sqs_once::store::{Item, MemoryStore, Settled, Settlement, Settling, Status, Store, Timestamp};
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::Bench;
-use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{BusinessKey, Consumer, Handler, HandlerError, ResultExt};
 
 use crate::also_read::forget;

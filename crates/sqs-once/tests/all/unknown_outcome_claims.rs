@@ -8,12 +8,10 @@ use std::time::Duration;
 use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::key::Namespace;
-use sqs_once::policy::Reconciled;
-use sqs_once::policy::{Fifo, InProgress, UnknownOutcome};
+use sqs_once::policy::{Fifo, Reconciled, UnknownOutcome};
 use sqs_once::store::{Claim, Seen, StoreErrorKind};
 use sqs_once::telemetry::Outcome;
-use sqs_once::testing::{Bench, Event, Operation, Record, TestSettings};
-use sqs_once::time::Clock;
+use sqs_once::testing::{Bench, Event, Operation, Record};
 use sqs_once::{BusinessKey, Consumer};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
@@ -119,7 +117,7 @@ async fn a_record_that_waits_for_another_worker_keeps_no_other_from_its_handler(
     let (handler, calls) = ending(&[]);
     let handler = handler
         .unknown_outcome(UnknownOutcome::dead_letter())
-        .in_progress(InProgress::Wait(20 * SECOND));
+        .in_progress_wait(20 * SECOND);
     let bench = Bench::new(Consumer::new(handler).concurrency(1));
     bench.another_worker_claims("a").await;
     let began = Instant::now();

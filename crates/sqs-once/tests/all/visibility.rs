@@ -8,9 +8,10 @@ use crate::support::{
 };
 use serde_json::{Value, json};
 use sqs_once::Handler;
-use sqs_once::policy::{Backoff, Queue};
+use sqs_once::policy::Queue;
 use sqs_once::store::StoreErrorKind;
-use sqs_once::testing::{Bench, Event, Operation, Record, TestSettings};
+use sqs_once::testing::{Bench, Event, Operation, Record};
+use sqs_once::unstable::Simulated;
 use tokio::time::sleep;
 
 const HOUR: u64 = 60 * 60;
@@ -32,9 +33,9 @@ fn backing_off(sqs: &Sqs) -> Tested {
 }
 
 fn backing_off_with(sqs: &Sqs, settings: impl FnOnce(Handler) -> Handler) -> Tested {
-    let backoff = Backoff::exponential(5 * SECOND, 60 * SECOND);
+    let backoff = 5 * SECOND..=60 * SECOND;
     let tested = client_with(sqs, |it| settings(it.backoff(backoff)));
-    tested.with_consumer(|it| it.random(Fixed(0)))
+    tested.with_consumer(|it| it.with_random(Fixed(0)))
 }
 
 type Setup = fn(&Sqs) -> Tested;
@@ -191,10 +192,10 @@ async fn a_record_whose_handler_was_cancelled_stays_away_until_its_own_lease_has
     for (mode, wait) in [(Mode::ClaimFirst, "slow 32"), (Mode::RecordAfter, "slow 5")] {
         let sqs = Sqs::default();
         let (bench, _) = noting_in(mode);
-        let backoff = Backoff::exponential(5 * SECOND, 60 * SECOND);
+        let backoff = 5 * SECOND..=60 * SECOND;
         let bench = bench
             .with(|it| it.backoff(backoff).attempt_timeout(SECOND))
-            .with_consumer(|it| it.queue(sqs.queue()).random(Fixed(0)));
+            .with_consumer(|it| it.queue(sqs.queue()).with_random(Fixed(0)));
         assert_eq!(bench.run(deliveries("slow")).await, ["m-0"]);
         assert_eq!(asked(&sqs), wait);
     }
@@ -207,7 +208,7 @@ async fn a_record_that_leaves_a_claim_behind_stays_away_until_its_own_lease_has_
         (Operation::Complete, StoreErrorKind::Unanswered),
         (Operation::Complete, StoreErrorKind::Throttled),
     ] {
-        let backoff = Backoff::exponential(SECOND, SECOND);
+        let backoff = SECOND..=SECOND;
         let bench = Bench::new(values().call(async |_: Value| {}).backoff(backoff));
         bench.store().fail(operation, kind, usize::MAX);
         let event = Event::new([Record::json(&json!({ "id": "a" }))]);

@@ -5,7 +5,6 @@ use std::time::Duration;
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{Bench, Line, Order, SECOND, Tested, order, orders, with};
 use serde_json::{Value, json};
-use sqs_once::time::Clock;
 use tokio::time::sleep;
 
 /// The visibility timeout that the queue reports.

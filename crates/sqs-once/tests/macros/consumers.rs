@@ -6,12 +6,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::consumer::Runnable;
-use sqs_once::key::ItemId;
-use sqs_once::key::MessageKey;
+use sqs_once::key::{ItemId, MessageKey};
 use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::Status;
 use sqs_once::testing::{Bench, Event, Record};
-use sqs_once::time::Clock;
 use sqs_once::{Batch, BatchOutcome, BusinessKey, Consumer, State, batch_handler, handler};
 
 const DAY: Duration = Duration::from_hours(24);

@@ -51,6 +51,6 @@ macro_rules! errors {
 errors!(PayError OfAll OfField Plain);
 
 fn main() {
-    let _ = sqs_once::consumer::Defaults::new().errors::<Plain>();
-    let _ = sqs_once::consumer::Defaults::new().errors::<PayError>().errors::<OfAll>();
+    let _ = sqs_once::Handler::defaults().errors::<Plain>();
+    let _ = sqs_once::Handler::defaults().errors::<PayError>().errors::<OfAll>();
 }

@@ -4,10 +4,9 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use sqs_once::consumer::{Defaults, Work};
 use sqs_once::policy::{RouteBy, UnknownOutcome};
 use sqs_once::store::MemoryStore;
-use sqs_once::{Batch, BatchOutcome};
+use sqs_once::{Batch, BatchOutcome, Handler};
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -36,15 +35,15 @@ fn of_handlers_of_one_message() {
 }
 
 fn of_one_handler() {
-    let defaults = Defaults::new().namespace("charges");
+    let defaults = Handler::defaults().namespace("charges");
 }
 
 fn of_messages() {
-    let work = Work::named("receipts").envelope(sqs_once::body::Sns);
+    let work = Handler::work().namespace("receipts").envelope(sqs_once::body::Sns);
 }
 
 fn a_route() {
-    let router = sqs_once::router(RouteBy::attribute("type"))
+    let router = sqs_once::Router::new(RouteBy::attribute("type"))
         .route("a", charge::consumer())
         .route("b", insert::handler())
         .concurrency(4);

@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 use sqs_once::key::{Fingerprint, ItemId};
-use sqs_once::store::{Fence, Item, Owner, Status};
-use sqs_once::time::Timestamp;
+use sqs_once::store::{Fence, Item, Owner, Status, Timestamp};
 
 /// The attribute names, which depend on the layout.
 pub(super) struct Names {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use sqs_once::time::{Clock, Timestamp};
+use sqs_once::store::Timestamp;
+use sqs_once::unstable::Clock;
 use tokio::time::Instant;
 
 /// The true time at which every schedule begins.

@@ -3,16 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqs_once::consumer::{Defaults, Keyed};
-use sqs_once::consumer::{Named, OfEachMessage, OfMessages};
+use sqs_once::consumer::{Keyed, Named, OfEachMessage, OfMessages};
 use sqs_once::extract::{Attempt, Message};
 use sqs_once::handler::{ClaimFirst, RecordAfter};
 use sqs_once::key::Ids;
-use sqs_once::policy::{
-    Backoff, Cache, Fifo, InProgress, Margins, PayloadMismatch, Queue, RouteBy,
-};
-use sqs_once::testing::TestSettings;
-use sqs_once::unstable::with_single_requests;
+use sqs_once::policy::{Cache, Fifo, Margins, PayloadMismatch, Queue, RouteBy};
+use sqs_once::unstable::{Simulated, with_single_requests};
 use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError};
 
 use super::decoder::SlowDecoder;
@@ -33,8 +29,8 @@ pub(crate) fn consumer(environment: &Arc<Environment>) -> Consumer {
             Some(Mutant::FirstRouteTakesAll) => RouteBy::function(|_| Some(ROUTES[0].to_owned())),
             _ => RouteBy::field("/route"),
         };
-        let defaults = with_layer(environment, with_settings(environment, Defaults::new()));
-        let router = sqs_once::router(by).defaults(defaults);
+        let defaults = with_layer(environment, with_settings(environment, Handler::defaults()));
+        let router = sqs_once::Router::new(by).defaults(defaults);
         let routes = ROUTES.iter().enumerate();
         Consumer::new(routes.fold(router, |router, (nth, name)| {
             router.route(name, of_records(environment, Some(nth)))
@@ -174,16 +170,13 @@ fn with_settings<Kind: OfMessages>(
         handler = handler.retention(retention);
     }
     if plan.waits {
-        handler = handler.in_progress(InProgress::Wait(Duration::from_secs(60)));
+        handler = handler.in_progress_wait(Duration::from_secs(60));
     }
     if plan.attempt_timeout {
         handler = handler.attempt_timeout(Duration::from_secs(1));
     }
     if plan.has_sqs {
-        handler = handler.backoff(Backoff::exponential(
-            Duration::from_secs(1),
-            Duration::from_secs(60),
-        ));
+        handler = handler.backoff(Duration::from_secs(1)..=Duration::from_secs(60));
     }
     match environment.world.mutant() {
         // Another payload under a known key would be a dead letter.
@@ -211,8 +204,8 @@ fn of_process(environment: &Arc<Environment>, consumer: Consumer) -> Consumer {
     let plan = &world.plan;
     let mut consumer = consumer
         .store(world.store(process))
-        .clock(environment.clock.clone())
-        .random(world.chance.clone())
+        .with_clock(environment.clock.clone())
+        .with_random(world.chance.clone())
         .concurrency(plan.concurrency);
     if plan.cache {
         consumer = consumer.cache(Cache::new(10));

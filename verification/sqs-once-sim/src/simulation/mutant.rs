@@ -3,8 +3,7 @@
 use std::fmt;
 
 use clap::ValueEnum;
-use sqs_once::store::{Claim, Item, Seen, Settlement, Settling, Status};
-use sqs_once::time::Timestamp;
+use sqs_once::store::{Claim, Item, Seen, Settlement, Settling, Status, Timestamp};
 
 use super::options::Versions;
 use super::property::Property;

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use sqs_once::store::{Item, Owner, Status};
-use sqs_once::testing::Random;
-use sqs_once::time::Timestamp;
+use sqs_once::store::{Item, Owner, Status, Timestamp};
+use sqs_once::unstable::Random;
 use sqs_once_operate::Change;
 use tokio::time::sleep;
 

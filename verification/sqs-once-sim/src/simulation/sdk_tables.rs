@@ -11,8 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 use sqs_once::key::{Fingerprint, ItemId};
-use sqs_once::store::{Fence, Item, Owner, Status};
-use sqs_once::time::Timestamp;
+use sqs_once::store::{Fence, Item, Owner, Status, Timestamp};
 
 /// The table of the keys, and the table of the effects that commit with the records.
 pub(super) const KEYS: &str = "keys";

@@ -10,9 +10,8 @@ use sqs_once::Writes;
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{
     AtomicWrites, Claim, Claimed, Committed, Fence, Item, Settled, Settlement, Settling, Status,
-    Store, StoreError, StoreErrorKind, StoreFuture, Transactions,
+    Store, StoreError, StoreErrorKind, StoreFuture, Timestamp, Transactions,
 };
-use sqs_once::time::Timestamp;
 use tokio::time::timeout;
 
 use super::counts::Count;

@@ -6,9 +6,8 @@ use std::sync::atomic::Ordering;
 use parking_lot::Mutex;
 use sqs_once::key::ItemId;
 use sqs_once::store::{
-    Claim, Claimed, Committed, Fence, Item, Settled, Settlement, Settling, Status,
+    Claim, Claimed, Committed, Fence, Item, Settled, Settlement, Settling, Status, Timestamp,
 };
-use sqs_once::time::Timestamp;
 
 use super::clock::true_time;
 use super::ids::{Ids, key_of, place_of, route_of};

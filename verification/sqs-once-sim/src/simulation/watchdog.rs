@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use sqs_once::store::{Owner, Settlement, Settling};
-use sqs_once::time::{Clock, Timestamp};
+use sqs_once::store::{Owner, Settlement, Settling, Timestamp};
+use sqs_once::unstable::Clock;
 use tokio::time::sleep;
 
 use super::clock::true_time_at;

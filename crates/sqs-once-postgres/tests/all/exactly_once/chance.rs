@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sqs_once::testing::Random;
+use sqs_once::unstable::Random;
 
 /// Clones share one sequence.
 #[derive(Clone, Debug)]

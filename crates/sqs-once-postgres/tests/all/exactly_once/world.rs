@@ -7,8 +7,8 @@ use futures_util::future::join_all;
 use postgres_for_tests::Server;
 use sqs_once::once::Invocation;
 use sqs_once::policy::Margins;
-use sqs_once::testing::TestSettings;
-use sqs_once::time::{Clock, SystemClock, Timestamp};
+use sqs_once::store::Timestamp;
+use sqs_once::unstable::{Clock, Simulated};
 use sqs_once::{Batch, BatchOutcome, Consumer, Handler, HandlerError, Idempotency};
 use sqs_once_postgres::{BatchTransaction, PostgresStore, Transaction};
 use tokio::task::JoinSet;
@@ -123,7 +123,7 @@ struct SkewedClock(Duration);
 
 impl Clock for SkewedClock {
     fn now(&self) -> Timestamp {
-        SystemClock.now() + self.0
+        Timestamp::now() + self.0
     }
 }
 
@@ -223,17 +223,17 @@ async fn invoke(
             Way::WithoutSqs => {
                 let idempotency = Idempotency::new("exactly-once")
                     .store(store)
-                    .clock(clock)
-                    .random(chance.clone());
+                    .with_clock(clock)
+                    .with_random(chance.clone());
                 work(&idempotency.until(ends_at), &batch, &chance).await
             }
             Way::Together | Way::Batch | Way::Apart => {
                 let consumer = consumer(way, url, chance.clone())
                     .store(store)
-                    .clock(clock)
+                    .with_clock(clock)
                     // Keeps the wait for an abandoned claim short in claim-first mode.
                     .margins(Margins::new().lease(Duration::from_secs(1)))
-                    .random(chance.clone());
+                    .with_random(chance.clone());
                 consume(consumer, &batch, ends_at).await
             }
         }

@@ -3,7 +3,7 @@
 use crate::record::Message;
 
 use super::fields::Fields;
-use super::{Envelope, EnvelopeError, Opened, event_bridge, s3, sns};
+use super::{DecodeError, Envelope, Opened, event_bridge, s3, sns};
 
 /// An envelope that recognises [`Sns`](super::Sns), [`EventBridge`](super::EventBridge) and [`S3`](super::S3), nested
 /// up to four levels deep. Any other body is the payload itself.
@@ -13,7 +13,7 @@ use super::{Envelope, EnvelopeError, Opened, event_bridge, s3, sns};
 ///
 /// ```
 /// let handler = sqs_once::Handler::json::<serde_json::Value>()
-///     .key(sqs_once::key::JsonPointer::new("/order/id"))
+///     .key(sqs_once::key::MessageKey::json_pointer("/order/id"))
 ///     .call(async |order: serde_json::Value| {})
 ///     .envelope(sqs_once::body::Auto);
 /// ```
@@ -23,7 +23,7 @@ pub struct Auto;
 const DEPTH: usize = 4;
 
 impl Envelope for Auto {
-    fn open(&self, content: &str, _: &Message) -> Result<Opened, EnvelopeError> {
+    fn open(&self, content: &str, _: &Message) -> Result<Opened, DecodeError> {
         let mut opened = Opened::untouched();
         for _ in 0..DEPTH {
             let Some(inner) = open(opened.content.as_deref().unwrap_or(content)) else {
@@ -39,7 +39,7 @@ impl Envelope for Auto {
 }
 
 /// Opens the outermost envelope. `None` if there is none.
-fn open(content: &str) -> Option<Result<Opened, EnvelopeError>> {
+fn open(content: &str) -> Option<Result<Opened, DecodeError>> {
     let fields = Fields::read(content)?;
     if sns::is_sns(&fields) {
         Some(sns::open(&fields))

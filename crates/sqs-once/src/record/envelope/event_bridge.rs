@@ -5,7 +5,7 @@ use std::any::TypeId;
 use crate::record::Message;
 
 use super::fields::Fields;
-use super::{Envelope, EnvelopeError, Opened};
+use super::{DecodeError, Envelope, Opened};
 
 const NAME: &str = "EventBridge";
 
@@ -55,10 +55,10 @@ pub struct EventBridgeMeta {
 }
 
 impl Envelope for EventBridge {
-    fn open(&self, content: &str, _: &Message) -> Result<Opened, EnvelopeError> {
+    fn open(&self, content: &str, _: &Message) -> Result<Opened, DecodeError> {
         match Fields::read(content) {
             Some(fields) => open(&fields),
-            None => Err(EnvelopeError::new(NAME, "it is not a JSON object")),
+            None => Err(DecodeError::envelope(NAME, "it is not a JSON object")),
         }
     }
 
@@ -73,9 +73,9 @@ pub(super) fn is_event(fields: &Fields<'_>) -> bool {
     texts.iter().all(|name| fields.text(name).is_some()) && fields.object("detail").is_some()
 }
 
-pub(super) fn open(fields: &Fields<'_>) -> Result<Opened, EnvelopeError> {
+pub(super) fn open(fields: &Fields<'_>) -> Result<Opened, DecodeError> {
     let Some(detail) = fields.raw("detail") else {
-        return Err(EnvelopeError::new(NAME, "`detail` is missing"));
+        return Err(DecodeError::envelope(NAME, "`detail` is missing"));
     };
     let resources = fields.array("resources").unwrap_or_default().into_iter();
     let meta = EventBridgeMeta {

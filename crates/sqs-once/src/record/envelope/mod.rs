@@ -10,9 +10,7 @@ mod sns;
 
 use std::any::TypeId;
 
-use thiserror::Error;
-
-use super::Message;
+use super::{DecodeError, Message};
 
 pub use auto::Auto;
 pub use event_bridge::{EventBridge, EventBridgeMeta};
@@ -40,7 +38,7 @@ pub use sns::{Sns, SnsMeta};
 /// You can write your own envelope:
 ///
 /// ```
-/// use sqs_once::body::{Envelope, EnvelopeError, Opened};
+/// use sqs_once::body::{DecodeError, Envelope, Opened};
 /// use sqs_once::extract::Message;
 ///
 /// /// `tenant|payload`
@@ -50,16 +48,16 @@ pub use sns::{Sns, SnsMeta};
 /// struct Tenant(String);
 ///
 /// impl Envelope for Tenanted {
-///     fn open(&self, content: &str, _: &Message) -> Result<Opened, EnvelopeError> {
+///     fn open(&self, content: &str, _: &Message) -> Result<Opened, DecodeError> {
 ///         let Some((tenant, payload)) = content.split_once('|') else {
-///             return Err(EnvelopeError::new("tenant", "it has no `|`"));
+///             return Err(DecodeError::envelope("tenant", "it has no `|`"));
 ///         };
 ///         Ok(Opened::new(payload).with_metadata(Tenant(tenant.to_owned())))
 ///     }
 /// }
 ///
 /// let handler = sqs_once::Handler::json::<serde_json::Value>()
-///     .key(sqs_once::key::JsonPointer::new("/order/id"))
+///     .key(sqs_once::key::MessageKey::json_pointer("/order/id"))
 ///     .call(async |order: serde_json::Value| {})
 ///     .envelope(Tenanted);
 /// ```
@@ -72,9 +70,9 @@ pub trait Envelope: Send + Sync + 'static {
     /// Opens the envelope in `content`: the message's body, or the content of an outer envelope.
     ///
     /// # Errors
-    /// [`EnvelopeError`] if the content is not a valid envelope. The message is terminal, because a redelivery can't
+    /// [`DecodeError`] if the content is not a valid envelope. The message is terminal, because a redelivery can't
     /// help.
-    fn open(&self, content: &str, message: &Message) -> Result<Opened, EnvelopeError>;
+    fn open(&self, content: &str, message: &Message) -> Result<Opened, DecodeError>;
 
     /// The types of its metadata. `None` if they are not known.
     #[doc(hidden)]
@@ -89,28 +87,11 @@ pub trait Envelope: Send + Sync + 'static {
     }
 }
 
-/// The error for an envelope that can't be opened. It is logged and added to the dead letter. It names what is missing,
-/// but shows no value of the body.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("the {envelope} envelope can't be opened: {problem}")]
-pub struct EnvelopeError {
-    envelope: &'static str,
-    problem: String,
-}
-
-impl EnvelopeError {
-    /// Creates an error from the envelope's name and its problem.
-    pub fn new(envelope: &'static str, problem: impl Into<String>) -> Self {
-        let problem = problem.into();
-        Self { envelope, problem }
-    }
-}
-
 macro_rules! tuples {
     ($(($($envelope:ident)*))*) => {$(
         /// Opens nested envelopes, outermost first.
         impl<$($envelope: Envelope),*> Envelope for ($($envelope,)*) {
-            fn open(&self, content: &str, message: &Message) -> Result<Opened, EnvelopeError> {
+            fn open(&self, content: &str, message: &Message) -> Result<Opened, DecodeError> {
                 #[allow(non_snake_case, reason = "the macro names each variable after its type")]
                 let ($($envelope,)*) = self;
                 let mut opened = Opened::untouched();

@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 use crate::record::Message;
 
 use super::fields::Fields;
-use super::{Envelope, EnvelopeError, Opened};
+use super::{DecodeError, Envelope, Opened};
 
 /// The envelope of an S3 notification. The payload is its only record. [`S3Object`] has the object that it is about.
 ///
@@ -58,7 +58,7 @@ pub struct S3Object {
 }
 
 impl Envelope for S3 {
-    fn open(&self, content: &str, _: &Message) -> Result<Opened, EnvelopeError> {
+    fn open(&self, content: &str, _: &Message) -> Result<Opened, DecodeError> {
         match Fields::read(content) {
             Some(fields) => open(&fields),
             None => wrong("it is not a JSON object"),
@@ -90,7 +90,7 @@ fn is_test_event(fields: &Fields<'_>) -> bool {
         && fields.raw("Records").is_none()
 }
 
-pub(super) fn open(fields: &Fields<'_>) -> Result<Opened, EnvelopeError> {
+pub(super) fn open(fields: &Fields<'_>) -> Result<Opened, DecodeError> {
     if is_test_event(fields) {
         return Ok(Opened::ignored(
             "an s3:TestEvent, which S3 sends when notifications are set up",
@@ -140,6 +140,6 @@ fn decoded(key: &str) -> Option<String> {
     Some(decoded.into_owned())
 }
 
-fn wrong(problem: &str) -> Result<Opened, EnvelopeError> {
-    Err(EnvelopeError::new("S3", problem))
+fn wrong(problem: &str) -> Result<Opened, DecodeError> {
+    Err(DecodeError::envelope("S3", problem))
 }

@@ -5,7 +5,7 @@ use std::any::TypeId;
 use crate::record::Message;
 
 use super::fields::Fields;
-use super::{Envelope, EnvelopeError, Opened};
+use super::{DecodeError, Envelope, Opened};
 
 /// The envelope that SNS puts around a published message. The payload is the message.
 ///
@@ -51,7 +51,7 @@ pub struct SnsMeta {
 }
 
 impl Envelope for Sns {
-    fn open(&self, content: &str, _: &Message) -> Result<Opened, EnvelopeError> {
+    fn open(&self, content: &str, _: &Message) -> Result<Opened, DecodeError> {
         match Fields::read(content).filter(is_sns) {
             Some(fields) => open(&fields),
             None => Ok(Opened::untouched()),
@@ -76,8 +76,8 @@ pub(super) fn is_sns(fields: &Fields<'_>) -> bool {
         && fields.text("TopicArn").is_some_and(is_topic)
 }
 
-pub(super) fn open(fields: &Fields<'_>) -> Result<Opened, EnvelopeError> {
-    let wrong = |problem: &str| Err(EnvelopeError::new("SNS", problem));
+pub(super) fn open(fields: &Fields<'_>) -> Result<Opened, DecodeError> {
+    let wrong = |problem: &str| Err(DecodeError::envelope("SNS", problem));
     let message = match (fields.text("Type").as_deref(), fields.text("Message")) {
         (Some(SUBSCRIBED), _) => {
             return wrong(

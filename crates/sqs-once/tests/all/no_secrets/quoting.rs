@@ -11,12 +11,10 @@ use aws_smithy_runtime_api::client::http::{
 };
 use aws_smithy_runtime_api::http::StatusCode;
 use serde_json::{Value, json};
-use sqs_once::consumer::Work;
 use sqs_once::handler::{ClaimFirst, RecordAfter};
 use sqs_once::key::Ids;
 use sqs_once::policy::Disposition;
-use sqs_once::testing::TestSettings;
-use sqs_once::{Completion, DynamoDbStore, HandlerError, Idempotency, Writes};
+use sqs_once::{Completion, DynamoDbStore, Handler, HandlerError, Idempotency, Writes};
 
 use super::{assert_error_hidden, assert_hidden};
 use crate::support::{Bench, Order, SECOND, ends, orders};
@@ -184,7 +182,7 @@ async fn all_uses(quoting: &Quoting) -> String {
         reasons.extend(told.map(|(outcome, reason)| format!("{outcome}: {reason}\n")));
     }
     let bench = Bench::with_timeout(2 * SECOND);
-    let readable = Work::named("test").ids(Ids::readable());
+    let readable = Handler::work().namespace("test").ids(Ids::readable());
     let idempotency = Idempotency::new(readable).store(quoting.store());
     let idempotency = idempotency.clock(bench.clock.clone());
     let invocation = idempotency.until(bench.deadline());

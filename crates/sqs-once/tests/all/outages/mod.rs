@@ -17,11 +17,8 @@ use sqs_once::handler::{Done, Next};
 use sqs_once::policy::{Dependency, Queue, RouteBy};
 use sqs_once::store::{Item, MemoryStore, Owner, Seen, Status, StoreErrorKind};
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record, TestStore};
-use sqs_once::time::Clock;
 use sqs_once::unstable::breaker;
-use sqs_once::{
-    Batch, ConfigError, Consumer, Handler, HandlerError, ResultExt, Router, Writes, router,
-};
+use sqs_once::{Batch, ConfigError, Consumer, Handler, HandlerError, ResultExt, Router, Writes};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
@@ -507,7 +504,7 @@ async fn a_message_is_back_before_it_expires_or_moves_to_the_dead_letter_queue()
             .queue(Queue::any().dead_letter_queue(DLQ)),
     )
     .max_receive_count(5);
-    let now = Clock::now(bench.clock()).as_millis();
+    let now = bench.clock().now().as_millis();
     // SQS's default retention is four days.
     let sent = |hours_left: u64| {
         let sent_at = now - (96 - hours_left) * 3_600_000 + 1_000;
@@ -645,7 +642,7 @@ fn beside_notify(payments: Handler, ran: &Notes<Instant>) -> Router {
         ran.add(Instant::now());
         async {}
     });
-    router(RouteBy::attribute("type"))
+    Router::new(RouteBy::attribute("type"))
         .route("payments", payments.namespace("payments"))
         .route("notify", notify.namespace("notify"))
 }
@@ -751,7 +748,7 @@ async fn an_opener_that_dies_leaves_a_breaker_whose_time_passes() {
 
 /// Opens the breaker for hours, as an operator does. Returns its item.
 fn open_for_hours(bench: &Bench) -> Item {
-    let now = Clock::now(bench.clock());
+    let now = bench.clock().now();
     let id = breaker::item_id("payments");
     let seen = bench.store().memory().get(&id);
     let owner = Owner::from_bits(7);
@@ -783,7 +780,7 @@ async fn a_breaker_that_an_operator_opens_for_hours_and_closes_is_noticed_after_
             after_a_pause(&bench);
         }
         assert_eq!(service.calls(), 0);
-        let now = Clock::now(bench.clock());
+        let now = bench.clock().now();
         let closed = breaker::closing(&opened.id, opened.owner.unwrap(), now);
         bench.store().memory().put(closed.write(Some(&opened)));
         bench.run(event("a", 5, 2)).await.assert_all_acknowledged();

@@ -14,10 +14,9 @@ use serde::Serialize;
 use serde_json::json;
 use sqs_once::Consumer;
 use sqs_once::policy::Queue;
-use sqs_once::store::{Item, Status};
+use sqs_once::store::{Item, Status, Timestamp};
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Answer, Bench, Event};
-use sqs_once::time::{Clock, Timestamp};
 use sqs_once::unstable::breaker::item_id;
 
 use super::{Hang, Service, named};

@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sqs_once::key::ItemId;
-use sqs_once::store::{Claim, Claimed, Owner, Settlement, Settling, StoreError};
-use sqs_once::time::Timestamp;
+use sqs_once::store::{Claim, Claimed, Owner, Settlement, Settling, StoreError, Timestamp};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_secs(4_102_444_800);
 

@@ -1,11 +1,9 @@
 //! The public conformance suite on both stores, and a property that it cannot observe: the attributes' format.
 
 use serde_json::{Value, json};
-use sqs_once::conformance::{self, Fixture, claim};
-use sqs_once::store::MemoryStore;
-use sqs_once::store::{Claim, Settled, StoreError, StoreErrorKind};
-use sqs_once::time::Timestamp;
-use sqs_once::unstable::{Admission, Refusal, on_claimed};
+use sqs_once::conformance::{self, Fixture};
+use sqs_once::store::{Claim, MemoryStore, Settled, StoreError, StoreErrorKind, Timestamp};
+use sqs_once::unstable::{Admission, Refusal, claim, fresh_seeds, on_claimed};
 
 use crate::store_suite::support::{InMemory, OnDynamoDb, completion, ids, new_claims, settlements};
 
@@ -26,7 +24,7 @@ async fn the_store_on_a_table_with_a_sort_key_and_other_names_keeps_every_promis
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_store_on_dynamodb_keeps_the_promises_in_random_histories() {
-    conformance::histories(&OnDynamoDb::start().await, conformance::seeds(10)).await;
+    conformance::histories(&OnDynamoDb::start().await, fresh_seeds(10)).await;
 }
 
 /// The item with the ID of a claim, in DynamoDB's JSON.

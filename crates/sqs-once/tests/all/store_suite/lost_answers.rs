@@ -1,8 +1,7 @@
 //! Requests without an answer, executed or not.
 
-use sqs_once::conformance::claim;
 use sqs_once::store::{Claim, Fence, Settled, Settling, Store, StoreErrorKind};
-use sqs_once::unstable::{Admission, Completed, on_claimed, on_completed};
+use sqs_once::unstable::{Admission, Completed, claim, on_claimed, on_completed};
 
 use crate::store_suite::support::{
     BATCH, NOW, Networked, READ, UPDATE, completion, new_claims, recording, rivals, settlements,

@@ -7,11 +7,10 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt;
 use sqs_once::conformance::{self, Fixture};
 use sqs_once::key::ItemId;
-use sqs_once::store::MemoryStore;
 use sqs_once::store::{
-    Claim, Claimed, Item, Settled, Settlement, Settling, Status, Store, StoreFuture,
+    Claim, Claimed, Item, MemoryStore, Settled, Settlement, Settling, Status, Store, StoreFuture,
+    Timestamp,
 };
-use sqs_once::time::Timestamp;
 
 type Kind = fn(&Settling) -> bool;
 

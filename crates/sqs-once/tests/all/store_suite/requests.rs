@@ -1,9 +1,9 @@
 //! The number of requests for a slice, and refused writes whose answer does not contain the item that refused.
 
 use serde_json::json;
-use sqs_once::conformance::{Fixture, claim};
+use sqs_once::conformance::Fixture;
 use sqs_once::store::{Claimed, Settled, Settling, Store, StoreErrorKind};
-use sqs_once::unstable::{Completed, on_completed};
+use sqs_once::unstable::{Completed, claim, on_completed};
 
 use crate::store_suite::support::{
     BATCH, Networked, READ, UPDATE, completion, ids, is_written, new_claims, recording,

@@ -20,16 +20,13 @@ use lambda_runtime::{Context, LambdaEvent};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sqs_once::consumer::Keyed;
-use sqs_once::consumer::{One, Runs, Together};
+use sqs_once::consumer::{EventError, Keyed, Named, One, Runnable, Together};
 use sqs_once::extract::{FromRecord, RecordParts};
 use sqs_once::handler::{BatchHandlerFn, HandlerFn, RecordAfter};
 use sqs_once::key::{ItemId, KeyExtractor, MessageKey, Namespace};
-use sqs_once::lambda::EventError;
-use sqs_once::store::{Item, Owner, Status};
-use sqs_once::testing::Random;
-use sqs_once::testing::{self, Answer, Event, Record, TestClock, TestSettings};
-use sqs_once::time::{Clock, SystemClock, Timestamp};
+use sqs_once::store::{Item, Owner, Status, Timestamp};
+use sqs_once::testing::{self, Answer, Event, Record, TestClock};
+use sqs_once::unstable::Random;
 use sqs_once::{
     Batch, BatchOutcome, BusinessKey, Consumer, Handler, HandlerError, Idempotency, ResultExt,
 };
@@ -487,7 +484,7 @@ pub(crate) async fn invoke(
     mut context: Context,
 ) -> SqsBatchResponse {
     if context.deadline == 0 {
-        context.deadline = (SystemClock.now() + 60 * SECOND).as_millis();
+        context.deadline = (Timestamp::now() + 60 * SECOND).as_millis();
     }
     let event = LambdaEvent::new(serde_json::from_str(event.as_json()).unwrap(), context);
     consumer.clone().call(event).await.unwrap()
@@ -535,7 +532,10 @@ impl Bench {
     }
 
     /// A consumer of this handler on this bench.
-    pub(crate) fn consumer<Kind: Runs>(&self, handler: Handler<Kind>) -> Consumer {
+    pub(crate) fn consumer<Kind: Named>(&self, handler: Handler<Kind>) -> Consumer
+    where
+        Handler<Kind>: Runnable,
+    {
         Consumer::new(handler.namespace("test"))
             .store(self.store.clone())
             .clock(self.clock.clone())
@@ -548,7 +548,10 @@ impl Bench {
             .clock(self.clock.clone())
     }
 
-    pub(crate) fn on<Kind: Runs>(self, handler: Handler<Kind>) -> Tested<Kind> {
+    pub(crate) fn on<Kind: Named + Clone>(self, handler: Handler<Kind>) -> Tested<Kind>
+    where
+        Handler<Kind>: Runnable,
+    {
         Tested {
             consumer: self.consumer(handler.clone()),
             bench: self,
@@ -650,7 +653,10 @@ impl<Kind> Deref for Tested<Kind> {
     }
 }
 
-impl<Kind: Runs> Tested<Kind> {
+impl<Kind: Named + Clone> Tested<Kind>
+where
+    Handler<Kind>: Runnable,
+{
     /// Changes the handler's settings. Call it before [`with_consumer`](Self::with_consumer).
     #[track_caller]
     pub(crate) fn with(self, settings: impl FnOnce(Handler<Kind>) -> Handler<Kind>) -> Self {

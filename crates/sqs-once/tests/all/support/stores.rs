@@ -7,10 +7,9 @@ use futures_util::future::BoxFuture;
 use sqs_once::key::ItemId;
 use sqs_once::store::{
     AtomicWrites, Claim, Claimed, Committed, Item, MemoryStore, Settled, Settlement, Status, Store,
-    StoreError, StoreErrorKind, StoreFuture,
+    StoreError, StoreErrorKind, StoreFuture, Timestamp,
 };
 use sqs_once::testing::{self, Operation};
-use sqs_once::time::Timestamp;
 use sqs_once::{BusinessKey, Writes};
 use tokio::time::sleep;
 

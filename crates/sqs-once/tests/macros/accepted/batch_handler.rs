@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use sqs_once::extract::Remaining;
-use sqs_once::extract::{BatchParts, FromBatch};
-use sqs_once::key::{JsonPointer, MessageKey};
+use sqs_once::extract::{BatchParts, FromBatch, Remaining};
+use sqs_once::key::MessageKey;
 use sqs_once::{
     Batch, BatchHandler, BatchOutcome, BusinessKey, Completion, Consumer, HandlerError, State,
 };
@@ -76,7 +75,7 @@ async fn by_a_function(orders: Batch<OrderPlaced>) -> BatchOutcome {
     orders.all_succeeded()
 }
 
-#[sqs_once::batch_handler(key = (MessageKey::attribute("tenant"), JsonPointer::new("/order_id")), namespace = "test")]
+#[sqs_once::batch_handler(key = (MessageKey::attribute("tenant"), MessageKey::json_pointer("/order_id")), namespace = "test")]
 async fn by_extractors(orders: sqs_once::Batch<OrderPlaced>) -> BatchOutcome {
     orders.all_succeeded()
 }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use sqs_once::extract::Message;
-use sqs_once::key::{JsonPointer, KeyError, KeyPart, KeyWriter, MessageKey};
+use sqs_once::key::{KeyError, KeyPart, KeyWriter, MessageKey};
 use sqs_once::{BusinessKey, HandlerError};
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ async fn closure(order: OrderPlaced) {}
 #[sqs_once::handler(key = MessageKey::group(), namespace = "test")]
 async fn group(_: OrderPlaced, _meta: Arc<Message>) {}
 
-#[sqs_once::handler(key = (MessageKey::group(), JsonPointer::new("/order_id"), OrderPlaced::business_key), namespace = "test")]
+#[sqs_once::handler(key = (MessageKey::group(), MessageKey::json_pointer("/order_id"), OrderPlaced::business_key), namespace = "test")]
 async fn several_extractors(order: OrderPlaced) {}
 
 #[sqs_once::handler(key = (order.tenant.name, MessageKey::attribute("shop"), order.order_id, MessageKey::group()), namespace = "test")]

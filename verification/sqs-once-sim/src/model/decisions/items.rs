@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use sqs_once::key::ItemId;
-use sqs_once::store::{self, Fence, Owner, Status};
-use sqs_once::time::Timestamp;
+use sqs_once::store::{self, Fence, Owner, Status, Timestamp};
 
 use super::super::config::Config;
 use super::super::fence::Mark;

@@ -3,8 +3,9 @@
 mod items;
 mod other_id;
 
-use sqs_once::store::{self, Claimed, Fence, Recording, Settled, Settlement, Settling, Status};
-use sqs_once::time::Timestamp;
+use sqs_once::store::{
+    self, Claimed, Fence, Recording, Settled, Settlement, Settling, Status, Timestamp,
+};
 use sqs_once::unstable::{
     Admission, Completed, Refusal, on_claimed, on_committed, on_completed, on_found, on_refused,
 };

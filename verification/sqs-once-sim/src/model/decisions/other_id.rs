@@ -1,7 +1,6 @@
 //! Decisions by the item under the other id of a key.
 
-use sqs_once::store::{self, Fence, Seen, Settling};
-use sqs_once::time::Timestamp;
+use sqs_once::store::{self, Fence, Seen, Settling, Timestamp};
 use sqs_once::unstable::{
     Admission, carried_over, ends_refused, on_found_under_other_id, takes_over,
 };

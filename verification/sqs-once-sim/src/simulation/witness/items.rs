@@ -3,8 +3,7 @@
 use std::fmt::from_fn;
 use std::time::Duration;
 
-use sqs_once::store::{Fence, Item, Owner, Status};
-use sqs_once::time::Timestamp;
+use sqs_once::store::{Fence, Item, Owner, Status, Timestamp};
 use sqs_once_judge::Event;
 use tokio::time::Instant;
 

@@ -7,8 +7,7 @@ mod told;
 
 use std::time::Duration;
 
-use sqs_once::store::{Fence, Owner};
-use sqs_once::time::Timestamp;
+use sqs_once::store::{Fence, Owner, Timestamp};
 use sqs_once_judge::{Event, Judge, Wrong};
 use tokio::time::Instant;
 

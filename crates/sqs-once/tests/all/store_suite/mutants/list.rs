@@ -1,7 +1,6 @@
 //! The stores with one error, and the promise that each breaks first.
 
-use sqs_once::store::{Claim, Fence, Item, Seen, Settlement, Settling, Status};
-use sqs_once::time::Timestamp;
+use sqs_once::store::{Claim, Fence, Item, Seen, Settlement, Settling, Status, Timestamp};
 
 use super::{Error, Kind, are_found_out, lease};
 
