@@ -143,7 +143,7 @@ def test_a_click_opens_the_timeline(page):
         "processed in 13 ms",
         "claimed",
         "effect happened",
-        "on record",
+        "completed",
         "key orders#o-1",
         "deleted from orders",
         "acknowledged",

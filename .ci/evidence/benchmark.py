@@ -127,10 +127,10 @@ class Measured:
         requesting = ["bare", OURS, "ours-single", "by-hand-10"]
         tables = [
             ("New keys: latency, ms", sizes, COMPARED, latency),
-            ("New keys: CPU a record, µs", sizes, COMPARED, cpu),
+            ("New keys: CPU a message, µs", sizes, COMPARED, cpu),
             ("Other batches: latency, ms", others, COMPARED, latency),
             ("Peak memory, MB", ["1 new", "1000 new", "10000 new"], COMPARED, lambda cell: cell["memory_mb"]),
-            ("Requests a record", requests, requesting, lambda cell: cell["requests"]),
+            ("Requests a message", requests, requesting, lambda cell: cell["requests"]),
         ]
         return "\n\n".join(
             f"### {title}\n\n{self.by_batch(contenders, dict(zip(shapes, shapes, strict=True)), of)}"
@@ -151,14 +151,14 @@ class Measured:
         return f"### When statements take time\n\n{intro}\n\n{self.by_batch(contenders, shapes, latency)}"
 
     def units(self):
-        """The request units of each kind of record, and their price."""
+        """The request units of each kind of message, and their price."""
         kinds = [(one["record"], one["units"]) for one in self.all["consumptions"]]
         rows = [
             [kind, *(short(units[what]) for what in PRICES), short(sum(units[what] * PRICES[what] for what in PRICES))]
             for kind, units in kinds
         ]
-        head = ["a record", "write units:", "read units:", "dollars a million:"]
-        return f"### Request units of each kind of record\n\n{table(head, rows)}"
+        head = ["a message", "write units:", "read units:", "dollars a million:"]
+        return f"### Request units of each kind of message\n\n{table(head, rows)}"
 
     def plots(self):
         def lines(of):
@@ -167,7 +167,7 @@ class Measured:
 
         return {
             "docs/performance.svg": plot("Latency of a batch of new keys, ms", lines(latency)),
-            "verification/performance-cpu.svg": plot("CPU time a record, µs", lines(cpu)),
+            "verification/performance-cpu.svg": plot("CPU time a message, µs", lines(cpu)),
         }
 
     def summary(self):
@@ -176,7 +176,7 @@ class Measured:
             ["a batch of 100 new keys, ms", *(self.value(one, "100 new", latency) for one in FEW)],
             ["the same with 256 MB of memory, ms", *(self.value(one, small, latency) for one in FEW)],
             ["a cold start with 256 MB, ms", *(self.start(one, SMALL, "latency_ms") for one in FEW)],
-            ["CPU time a record, in batches of 100, µs", *(self.value(one, "100 new", cpu) for one in FEW)],
+            ["CPU time a message, in batches of 100, µs", *(self.value(one, "100 new", cpu) for one in FEW)],
             ["requests to DynamoDB for 100 new keys", *(f"{self.cells[one, '100 new']['requests'] * 100:.0f}" for one in FEW)],
         ]
         return "\n\n".join(

@@ -45,7 +45,7 @@ def plot(title, lines):
     for value in (10**decade for decade in range(low, high + 1)):
         drawn.append(stroke(LEFT, down(value), right, down(value)))
         drawn.append(text(LEFT - 8, down(value) + 5, f"{value:,}", ' text-anchor="end"'))
-    drawn.append(text(LEFT + WIDTH / 2, bottom + 42, "records in the batch", ' text-anchor="middle"'))
+    drawn.append(text(LEFT + WIDTH / 2, bottom + 42, "messages in the batch", ' text-anchor="middle"'))
     # The emphasised line is drawn last. Each name is at least one line below the name above it.
     classes = dict(zip(lines, "abcde", strict=False))
     for name, line in reversed(lines.items()):

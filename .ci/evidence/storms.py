@@ -1,4 +1,4 @@
-"""Random storms of faults around consumers whose effects commit with the record of their key."""
+"""Random storms of faults around consumers whose effects commit with the completion of their key."""
 
 import os
 import re
@@ -13,7 +13,7 @@ CONSUMER = [
 
 class Storms(Run):
     name = "storms"
-    what = "effects that commit with the record of their key on PostgreSQL, through storms of faults"
+    what = "effects that commit with the completion of their key on PostgreSQL, through storms of faults"
     needs = "Node.js"
     takes = "10 min"
     page = "docs/exactly-once.md"

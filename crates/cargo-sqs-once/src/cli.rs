@@ -55,13 +55,13 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-/// Send one event to the function and show the outcome of each record
+/// Send one event to the function and show the outcome of each message
 ///
 /// Builds the function and runs the unmodified binary against a local Lambda Runtime API. An embedded DynamoDB
 /// remembers earlier runs. Writes the function's response to standard output, and everything else to standard error.
 ///
 /// Fails if the function crashes, hangs, or answers with an error or with a response that Lambda would not accept.
-/// Failed records are a valid response.
+/// Failed messages are a valid response.
 #[derive(Args)]
 pub(crate) struct InvokeArgs {
     /// An SQS event, one SQS message, a bare body, or JSON Lines of bodies; `-` is standard input

@@ -83,7 +83,7 @@ fn log_text(line: &str) -> Option<String> {
         let is_shown = match &**name {
             "level" | "message" | "timestamp" | "target" => false,
             "service" | "function_request_id" | "xray_trace_id" | "cold_start" => false,
-            // The message id is enough to find the record in the table.
+            // The message id is enough to find the item in the table.
             "key" | "correlation_id" => !fields.contains_key("message_id"),
             _ => true,
         };
@@ -172,13 +172,13 @@ pub(crate) fn question(text: &str) {
     to_stderr(one_line(text));
 }
 
-/// Prints one line for each record, and what Lambda would do now.
+/// Prints one line for each message, and what Lambda would do now.
 pub(crate) fn table(report: &Report, response: &BatchResponse) {
     let width =
         |texts: &mut dyn Iterator<Item = &str>| texts.map(|text| text.chars().count()).max();
     let ids = width(&mut report.rows.iter().map(|row| &*row.message_id));
     let ids = ids.unwrap_or(0).max("message id".len());
-    // Only the records of a router have routes.
+    // Only the messages of a router have routes.
     let routes = width(&mut report.rows.iter().filter_map(|row| row.route.as_deref()));
     let routes = routes.map(|width| width.max("route".len()));
     let route = |name: &str| match routes {
@@ -232,9 +232,9 @@ pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// Formats counts of outcomes in the order of [`OUTCOMES`], such as `3 records: 2 processed, 1 duplicate`.
+/// Formats counts of outcomes in the order of [`OUTCOMES`], such as `3 messages: 2 processed, 1 duplicate`.
 pub(crate) fn summary(counts: &BTreeMap<&str, u64>) -> String {
-    let all = counted(counts.values().sum(), "record", "records");
+    let all = counted(counts.values().sum(), "message", "messages");
     let mut counts: Vec<_> = counts.iter().filter(|(_, count)| **count > 0).collect();
     if counts.is_empty() {
         return all;

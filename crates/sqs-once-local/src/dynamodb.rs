@@ -216,7 +216,7 @@ fn answer(answer: impl Serialize) -> Result<Value, DynamoDbError> {
     serde_json::to_value(answer).map_err(DynamoDbError::Json)
 }
 
-/// Creates the file, if it does not exist, with mode 0600: it holds business keys and what handlers record.
+/// Creates the file, if it does not exist, with mode 0600: it holds business keys and the values of completions.
 fn private(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.create(true).append(true);

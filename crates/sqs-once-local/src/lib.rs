@@ -15,7 +15,7 @@
 //! | [`Story`], [`Page`] | keeps these events, and shows them on a web page or in a file |
 //! | [`Event`] | an SQS event made of an event, a message, a bare body or JSON Lines |
 //! | [`Template`] | reads the table, the queues and the function from `template.yaml` |
-//! | [`BatchResponse`], [`Report`] | how Lambda interprets an answer, and the outcome of each record |
+//! | [`BatchResponse`], [`Report`] | how Lambda interprets an answer, and the outcome of each message |
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -114,7 +114,7 @@ pub enum LocalEvent {
         /// The batch's messages, in the event's order.
         message_ids: Vec<String>,
     },
-    /// The function reported the outcome of one record.
+    /// The function reported the outcome of one message.
     Record {
         /// The execution environment that reported it.
         environment: u32,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The `target` of the log line that the library writes for every record of a batch.
+/// The `target` of the log line that the library writes for every message of a batch.
 const RECORD_TARGET: &str = "sqs_once::record";
 
 /// The callback for every line of output that is not a record line.
@@ -12,8 +12,8 @@ pub(crate) type OnLine = Arc<dyn Fn(&str) + Send + Sync>;
 /// The callback for every record line.
 pub(crate) type OnRecord = Arc<dyn Fn(RecordLine) + Send + Sync>;
 
-/// The outcomes that the library logs, in the order in which summaries list them, and the one of a record without a line:
-/// Lambda would delete its message, and no log line gives the reason.
+/// The outcomes that the library logs, in the order in which summaries list them, and the one of a message without a
+/// line: Lambda would delete its message, and no log line gives the reason.
 pub const OUTCOMES: [&str; 7] = [
     "processed",
     "duplicate",
@@ -24,21 +24,21 @@ pub const OUTCOMES: [&str; 7] = [
     "acknowledged",
 ];
 
-/// The log line that reports the outcome of a record.
+/// The log line that reports the outcome of a message.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecordLine {
-    /// The record's message id.
+    /// The message's id.
     pub message_id: String,
-    /// The record's outcome.
+    /// The message's outcome.
     pub outcome: String,
-    /// How long the record took, in milliseconds.
+    /// How long the message took, in milliseconds.
     pub duration_ms: Option<f64>,
     /// The code of the reason. Troubleshooting has a paragraph for each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// The reason, if there is one.
     pub reason: Option<String>,
-    /// The route of a router that took the record.
+    /// The route of a router that took the message.
     pub route: Option<String>,
     /// The business key: namespace and the start of its hash.
     pub key: Option<String>,

@@ -1,15 +1,15 @@
-//! The outcomes of all records of a batch.
+//! The outcomes of all messages of a batch.
 
 use crate::log::RecordLine;
 use crate::response::BatchResponse;
 
-/// The reason given for a record without a record line.
-const NO_LINE: &str = "no record line";
+/// The reason given for a message without a record line.
+const NO_LINE: &str = "no log line";
 
-/// The outcomes of all records of a batch, in the batch's order.
+/// The outcomes of all messages of a batch, in the batch's order.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// One row for each record.
+    /// One row for each message.
     pub rows: Vec<RecordLine>,
 }
 
@@ -41,7 +41,7 @@ impl Report {
         Self { rows }
     }
 
-    /// How many records had this outcome.
+    /// How many messages had this outcome.
     pub fn count(&self, outcome: &str) -> usize {
         self.rows
             .iter()

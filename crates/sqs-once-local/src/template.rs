@@ -90,12 +90,12 @@ impl Template {
         mappings.map(|mapping| (mapping, queue(mapping))).collect()
     }
 
-    /// All tables, including tables that are not for idempotency records.
+    /// All tables, including tables that are not for idempotency.
     pub fn tables(&self) -> &[TableDescription] {
         &self.tables
     }
 
-    /// The table for the records of `function`: the one that its `SQS_ONCE_TABLE` refers to, or else the template's
+    /// The table for the items of `function`: the one that its `SQS_ONCE_TABLE` refers to, or else the template's
     /// only table. The default table if the template has none.
     ///
     /// # Errors

@@ -277,7 +277,7 @@ fn mode_check(
     let (can, problem) = match mode == "RecordAfter" {
         true => (
             quote!(can_record_after),
-            "`record_after` is not for this handler: its effect commits with the record of its key, so leave `mode` out",
+            "`record_after` is not for this handler: its effect commits with the completion of its key, so leave `mode` out",
         ),
         false => (
             quote!(can_claim_first),

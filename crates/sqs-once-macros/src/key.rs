@@ -97,7 +97,7 @@ impl Key {
             | Expr::Closure(_) => Ok(Self::Extractor(key)),
             _ => Err(Error::new_spanned(
                 &key,
-                format!("name one record's payload here: `{option} = |order| …`"),
+                format!("name one message's payload here: `{option} = |order| …`"),
             )),
         }
     }

@@ -141,8 +141,8 @@ pub fn handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// #[sqs_once::batch_handler(key = order.order_id, namespace = "orders")]
 /// async fn insert(orders: Batch<OrderPlaced>, State(db): State<Db>) -> Result<BatchOutcome, HandlerError> {
-///     let rows = db.insert(orders.payloads()).await?;      // `?` fails all records, which are retried
-///     let mut outcome = orders.outcome();                  // unreported records fail
+///     let rows = db.insert(orders.payloads()).await?;      // `?` fails all messages, which are retried
+///     let mut outcome = orders.outcome();                  // unreported messages fail
 ///     for (record, row) in orders.records().iter().zip(rows) {
 ///         outcome.ended(record, row);                      // or `succeeded(record)`, `failed(record, error)`
 ///     }
@@ -157,9 +157,9 @@ pub fn handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// The first argument is a `Batch` of the payload. `State<T>`, `Remaining` or a `FromBatch` of your own may follow.
 /// Each record provides its own values: `record.token()`, `record.attempt()`, `record.key()`, `record.message()`. The
 /// function returns `Result<BatchOutcome, HandlerError>`, or `BatchOutcome` if it cannot fail as a whole:
-/// `orders.all_succeeded()` reports success for all records. In place of `BatchOutcome`, it may return `BatchWrites`: the
-/// `Writes` of each record, which commit with the completion of its key. For PostgreSQL, the counterpart is the argument
-/// `BatchTransaction` of `sqs-once-postgres`.
+/// `orders.all_succeeded()` reports success for all messages. In place of `BatchOutcome`, it may return `BatchWrites`:
+/// the `Writes` of each message, which commit with the completion of its key. For PostgreSQL, the counterpart is the
+/// argument `BatchTransaction` of `sqs-once-postgres`.
 ///
 /// This macro takes the options of [`handler`](macro@handler). `Consumer::concurrency` does not apply, since the
 /// handler runs once for each batch. `key` and `fingerprint` are computed from one message's payload. No argument names

@@ -165,8 +165,8 @@ fn payload_of_batch(ty: &Type) -> Result<Type> {
     let payload = inside("Vec", ty).unwrap_or(ty);
     let payload = payload.to_token_stream().to_string().replace(' ', "");
     let problem = format!(
-        "a batch handler takes all records of a batch at once: `Batch<{payload}>` instead of one \
-         payload or a list of them; for one record at a time use `#[sqs_once::handler]`"
+        "a batch handler takes all messages of a batch at once: `Batch<{payload}>` instead of one \
+         payload or a list of them; for one message at a time use `#[sqs_once::handler]`"
     );
     Err(Error::new_spanned(ty, problem))
 }

@@ -19,7 +19,7 @@ async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError
     let take = "UPDATE stock SET pieces = pieces - 1 WHERE sku = $1 AND pieces > 0";
     let taken = tx.execute(take, &[&order.sku]).await;
     if taken.map_err(without_values)? == 0 {
-        // No retry helps, so the record is terminal and moves to the dead-letter queue.
+        // No retry helps, so the message is terminal and moves to the dead-letter queue.
         return Err(HandlerError::terminal("out of stock"));
     }
     let reserve = "INSERT INTO reservations (order_id, sku) VALUES ($1, $2)";

@@ -53,7 +53,7 @@ use crate::session::{RELEASE, SAVEPOINT, Session, UNDO};
 ///     tx.savepoint(&orders, async |tx| {
 ///         tx.execute("INSERT INTO orders (id) SELECT unnest($1::text[])", &[&ids]).await
 ///     })
-///     .await?; // returns all records to the queue
+///     .await?; // returns all messages to the queue
 ///     Ok(orders.all_succeeded())
 /// }
 /// ```
@@ -84,13 +84,13 @@ use crate::session::{RELEASE, SAVEPOINT, Session, UNDO};
 pub struct BatchTransaction(Arc<Session>);
 
 impl BatchTransaction {
-    /// Runs the statements of these records in a savepoint. If `work` fails, its statements are undone, and those of other
-    /// savepoints stay.
+    /// Runs the statements of these messages in a savepoint. If `work` fails, its statements are undone, and those of
+    /// other savepoints stay.
     ///
     /// A savepoint whose future is dropped is undone before the next one begins.
     ///
     /// # Errors
-    /// The error of `work`, or of PostgreSQL. Return it for these records, for example with
+    /// The error of `work`, or of PostgreSQL. Return it for these messages, for example with
     /// [`BatchOutcome::ended`](sqs_once::BatchOutcome::ended).
     pub async fn savepoint<'r, T: 'r, R, E: Into<HandlerError>>(
         &mut self,

@@ -117,7 +117,7 @@ fn by_code(code: &SqlState) -> (StoreErrorKind, Option<&'static str>) {
         | SqlState::T_R_SERIALIZATION_FAILURE
         | SqlState::LOCK_NOT_AVAILABLE => (
             Kind::Throttled,
-            "other transactions used the same rows; the record is retried; if this persists, lock rows in one order \
+            "other transactions used the same rows; the message is retried; if this persists, lock rows in one order \
              and keep transactions short",
         ),
         SqlState::TOO_MANY_CONNECTIONS => (

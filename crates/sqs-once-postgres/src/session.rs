@@ -125,7 +125,7 @@ impl Open {
         }
         if !savepoints.kept.iter().all(|id| completed.contains(id)) {
             return Err(failed(
-                "a record failed although its statements were kept: nothing is committed; return the failure from the \
+                "a message failed although its statements were kept: nothing is committed; return the failure from the \
                  savepoint that contains the statements",
             ));
         }

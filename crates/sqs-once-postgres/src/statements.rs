@@ -238,7 +238,7 @@ impl Statements {
     ///
     /// Without a limit, the server would write a waiting claim whenever the other transaction ends, even if the caller
     /// has disappeared. The server cannot detect that, so it ends the claim after [`LONGEST_CLAIM`].
-    pub(crate) async fn alone(
+    pub(crate) async fn claim_alone(
         &self,
         client: &Client,
         new: &[&Claim],

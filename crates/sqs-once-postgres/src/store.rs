@@ -135,7 +135,7 @@ impl PostgresStore {
             let (over, new) = (&*over, &*new);
             let request = self.connections.request_alone(|connection| async move {
                 let answer = async {
-                    let written = self.statements.alone(&connection, new, over).await?;
+                    let written = self.statements.claim_alone(&connection, new, over).await?;
                     let ids = new.iter().chain(over).map(|claim| &claim.id);
                     let found = self.found(&connection, &refused(ids, &written)).await?;
                     Ok((written, found))

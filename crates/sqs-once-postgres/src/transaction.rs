@@ -40,7 +40,7 @@ use crate::session::Session;
 ///     let book = tx.client().prepare_cached("UPDATE sales SET cents = cents + $1").await?;
 ///     tx.execute(&book, &[&order.amount_cents]).await?;
 ///
-///     // A savepoint lets a statement fail without failing the record.
+///     // A savepoint lets a statement fail without failing the message.
 ///     tx.batch_execute("SAVEPOINT bonus").await?;
 ///     if tx.execute("INSERT INTO bonuses (id) VALUES ($1)", &[&order.id]).await.is_err() {
 ///         tx.batch_execute("ROLLBACK TO SAVEPOINT bonus").await?;
@@ -68,7 +68,7 @@ use crate::session::Session;
 ///             Ok::<i64, HandlerError>(sales.try_get(0)?)
 ///         })
 ///         .await?;
-///     Ok(sales.into_value()) // recorded in the transaction: the same for a duplicate
+///     Ok(sales.into_value()) // stored in the transaction: the same for a duplicate
 /// }
 /// ```
 ///
@@ -173,14 +173,14 @@ impl<S: Sync> FromRecord<S> for Transaction {
     async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
         let open = parts.transaction().ok_or_else(|| {
             HandlerError::retry(
-                "no transaction was opened for this record: `Transaction` is an argument of a handler that is called \
-                 for each record, a batch handler takes a `BatchTransaction`, and an extractor that takes it sets \
+                "no transaction was opened for this message: `Transaction` is an argument of a handler that is called \
+                 for each message, a batch handler takes a `BatchTransaction`, and an extractor that takes it sets \
                  `FromRecord::TRANSACTION`",
             )
         })?;
         Self::from_transaction(open).ok_or_else(|| {
             HandlerError::retry(
-                "this record's transaction is from another store: give the consumer a PostgresStore",
+                "this message's transaction is from another store: give the consumer a PostgresStore",
             )
         })
     }

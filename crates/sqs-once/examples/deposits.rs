@@ -1,8 +1,8 @@
 //! A function that EventBridge invokes: credits every deposit to the balance of its account, once.
 //!
-//! EventBridge may invoke a function twice for one event. Here the balance changes in the transaction that records the
-//! deposit's key. An event is `{"detail": {"deposit_id": "d-1001", "account": "a-7", "cents": 1299}}` and whatever else
-//! EventBridge puts there.
+//! EventBridge may invoke a function twice for one event. Here the balance changes in the transaction that completes
+//! the deposit's key. An event is `{"detail": {"deposit_id": "d-1001", "account": "a-7", "cents": 1299}}` and whatever
+//! else EventBridge puts there.
 
 use lambda_runtime::{Error, LambdaEvent, service_fn, tracing};
 use serde::{Deserialize, Serialize};

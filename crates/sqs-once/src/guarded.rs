@@ -7,7 +7,7 @@ use tracing::error;
 
 #[cfg(panic = "abort")]
 compile_error!(
-    "a handler that panics must fail its record and not its process: set `panic = \"unwind\"` in \
+    "a handler that panics must fail its message and not its process: set `panic = \"unwind\"` in \
      the profile that is built, which is `[profile.release]` for `cargo lambda build`: it sets \"abort\" where the \
      workspace's Cargo.toml sets nothing"
 );

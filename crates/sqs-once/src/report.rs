@@ -134,17 +134,17 @@ impl Untried {
             Self::BreakerOpen => "its breaker is open",
             Self::Overrun => "blocking code of cancelled handlers goes on, and holds every place",
             Self::NoMemory => "the bodies of its batch leave no memory for its own body",
-            Self::Unrecordable => "completions can't be recorded: it was not started",
-            Self::GroupStopped => "an earlier record of its message group failed",
-            Self::BatchStopped => "an earlier record of the batch failed",
-            Self::CopyFailed => "the record with the same key in this batch failed",
+            Self::Unrecordable => "keys can't be completed: it was not started",
+            Self::GroupStopped => "an earlier message of its group failed",
+            Self::BatchStopped => "an earlier message of the batch failed",
+            Self::CopyFailed => "the message with the same key in this batch failed",
             Self::ClaimedTooLate => "its key could not be claimed in half of the batch's time",
             Self::CallMade => "its batch had begun before its key could be claimed",
             Self::BehindUndecided => {
-                "an earlier record of its message group was not decided in half of the batch's time"
+                "an earlier message of its group was not decided in half of the batch's time"
             }
             Self::BehindCopy => {
-                "an earlier record of its message group has the key of another record, which was not done yet"
+                "an earlier message of its group has the key of another message, which was not done yet"
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Sends one email for each order, through a service that accepts idempotency keys, such as Resend.
 //!
-//! Without such keys, the email is sent again if this process dies between the email and its record.
+//! Without such keys, the email is sent again if this process dies between the email and its completion.
 
 use reqwest::{Client, StatusCode};
 use serde::Deserialize;

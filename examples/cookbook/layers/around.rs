@@ -35,9 +35,9 @@ pub(crate) async fn authorised(record: RecordParts, next: Next) -> Result<Done, 
     next.run().await
 }
 
-/// At most two records of a tenant run at once in this environment. The others come back after five seconds.
+/// At most two messages of a tenant run at once in this environment. The others come back after five seconds.
 pub(crate) async fn limited(record: RecordParts, next: Next) -> Result<Done, HandlerError> {
-    /// The tenants whose records run.
+    /// The tenants whose messages run.
     static TENANTS: Mutex<BTreeMap<String, Weak<Semaphore>>> = Mutex::new(BTreeMap::new());
     let tenant = record.message().attribute("tenant").unwrap_or_default();
     let limit = {

@@ -24,7 +24,7 @@ impl<T: prost::Message + Default> Decode<T> for Protobuf {
     }
 }
 
-/// Protobuf reads a missing id as an empty text. A blank key makes the record terminal.
+/// Protobuf reads a missing id as an empty text. A blank key makes the message terminal.
 #[sqs_once::handler(key = order.order_id, decode = Protobuf, namespace = "charges")]
 async fn charge(order: OrderPlaced) -> Result<(), HandlerError> {
     if order.amount_cents == 0 {

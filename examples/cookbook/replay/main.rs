@@ -1,6 +1,6 @@
 //! Issues one receipt number for each order, and tells it to everyone who asks again.
 //!
-//! The number is recorded with the key. A duplicate gets the recorded number, and no new one is issued.
+//! The completion keeps the number. A duplicate gets the same number, and no new one is issued.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -15,8 +15,8 @@ struct Entry {
 #[derive(Clone)]
 struct Ledger(String);
 
-/// The handler computes the writes. The consumer sends those of many records in one request, and an entry that DynamoDB
-/// refuses does not stop the others.
+/// The handler computes the writes. The consumer sends those of many messages in one request, and an entry that
+/// DynamoDB refuses does not stop the others.
 #[sqs_once::batch_handler(key = entry.entry_id, namespace = "ledger")]
 async fn keep(
     entries: Batch<Entry>,

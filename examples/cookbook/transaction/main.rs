@@ -16,7 +16,7 @@ struct OrderPaid {
 #[derive(Clone)]
 struct Customers(String);
 
-/// The handler computes the write. The consumer sends it, with the record of the key.
+/// The handler computes the write. The consumer sends it, with the completion of the key.
 #[sqs_once::handler(key = order.order_id, namespace = "points")]
 async fn add_points(
     order: OrderPaid,

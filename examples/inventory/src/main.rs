@@ -16,7 +16,7 @@ use order::{OrderPlaced, OutboxMessage};
 use tables::Tables;
 
 /// Stores the order, takes its pieces from the stock, and writes the message to the outbox. All three commit in one
-/// transaction with the record of the key, or none does.
+/// transaction with the completion of the key, or none does.
 #[sqs_once::handler(key = order.order_id, namespace = "inventory")]
 async fn reserve(order: OrderPlaced, State(tables): State<Tables>) -> Result<Writes, HandlerError> {
     order.check().terminal()?; // a retry would fail the same way

@@ -103,7 +103,7 @@ impl Payments {
     }
 }
 
-/// Converts an answer to the record's outcome: done, retryable or terminal.
+/// Converts an answer to the message's outcome: done, retryable or terminal.
 fn outcome(status: StatusCode, headers: &HeaderMap) -> Result<(), HandlerError> {
     let refused = Err(ChargeError::Answered(status));
     let status = status.as_u16();

@@ -26,7 +26,7 @@ async fn ship(order: OrderPlaced) -> Result<(), HandlerError> {
     Ok(())
 }
 
-/// Has its own span, inside the record's span.
+/// Has its own span, inside the message's span.
 #[tracing::instrument]
 async fn print_labels(parcels: u32) {
     tokio::task::yield_now().await;

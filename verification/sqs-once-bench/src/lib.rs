@@ -14,7 +14,7 @@
 //! | [`process`] | the process of a contender |
 //! | [`shape`] | the measured batches |
 //! | [`measure`] | the measurement |
-//! | [`units`] | the request units of each kind of record |
+//! | [`units`] | the request units of each kind of message |
 //! | [`report`] | the results: Markdown, JSON |
 //! | [`instructions`] | the instructions of a record and of a cold start |
 

@@ -84,7 +84,7 @@ impl Display for Results {
         writeln!(f, "{}; load before {load:.2}\n", self.machine)?;
         writeln!(
             f,
-            "| batch | contender | p50, ms | range | CPU, µs a record | requests a record | MB |"
+            "| batch | contender | p50, ms | range | CPU, µs a message | requests a message | MB |"
         )?;
         writeln!(f, "|---|---|---:|---|---:|---:|---:|")?;
         for cell in &self.cells {

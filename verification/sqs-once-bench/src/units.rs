@@ -1,4 +1,4 @@
-//! The request units of each kind of record. The stand-in counts them, with consumers in this process. The results do
+//! The request units of each kind of message. The stand-in counts them, with consumers in this process. The results do
 //! not depend on the clock.
 
 use std::sync::Arc;

@@ -106,7 +106,7 @@ pub fn event(bytes: &[u8]) {
         runtime::block_on(bench.try_run(&event)).expect("an event that was answered before");
         let again = RUNS.take();
         let again = again.iter().find(|run| done.contains(&*run.key));
-        assert!(again.is_none(), "a key that is on record was handled again");
+        assert!(again.is_none(), "a completed key was handled again");
     }
 }
 

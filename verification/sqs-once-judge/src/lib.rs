@@ -14,7 +14,7 @@
 //!
 //! | guarantee | violation |
 //! |---|---|
-//! | a message is acknowledged only if its effect is on record, or a copy is in the dead-letter queue | [`Wrong::NoEffect`], [`Wrong::NoRecord`] |
+//! | a message is acknowledged only if its key is completed, or a copy is in the dead-letter queue | [`Wrong::NoEffect`], [`Wrong::NoRecord`] |
 //! | a message with another payload under a known key becomes a dead letter | [`Wrong::NoEffect`] |
 //! | a message whose hook fails returns to its queue | [`Wrong::NoHook`] |
 //! | an effect that commits with its record happens once, and once more after an operator forgot the key | [`Wrong::CommittedAgain`] |
@@ -71,7 +71,7 @@ pub enum Event<T> {
     },
     /// The effect that happened is this message's. The earlier messages of its group come first.
     EffectOf(usize),
-    /// A key is on record.
+    /// A key is completed.
     Recorded(usize),
     /// An operator forgets a key.
     Forgotten {

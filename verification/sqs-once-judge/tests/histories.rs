@@ -47,7 +47,7 @@ fn stopped(number: usize) -> Event<u32> {
 }
 
 #[test]
-fn an_acknowledgement_needs_an_effect_on_record_or_a_copy_in_the_dead_letter_queue() {
+fn an_acknowledgement_needs_a_completion_or_a_copy_in_the_dead_letter_queue() {
     let (message, key) = (0, 0);
     for (history, wrong) in [
         (&[SENT, EFFECT, RECORDED, ACKNOWLEDGED][..], None),
@@ -83,7 +83,7 @@ fn the_effect_of_another_payload_under_the_same_key_is_not_the_effect_of_a_messa
 }
 
 #[test]
-fn a_message_is_acknowledged_after_its_hook_and_a_hook_runs_after_the_record() {
+fn a_message_is_acknowledged_after_its_hook_and_a_hook_runs_after_the_completion() {
     let judged = |history: &[Event<u32>]| {
         let mut judge = Judge::default().awaiting_hooks(true);
         let events = history.iter();

@@ -15,10 +15,10 @@ use crate::plan::Plan;
 use crate::report::story;
 use verdict::{Verdict, verdict};
 
-/// A window in which an effect may be repeated, because it does not commit with its record. No library can close it.
+/// A window in which an effect may be repeated, because it does not commit with a completion. No library can close it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Window {
-    #[value(help = "the process was killed before the effect was on record")]
+    #[value(help = "the process was killed before its key was completed")]
     Killed,
     #[value(help = "the timeout came before that, and the process ended, was frozen or lived on")]
     TimedOut,
@@ -26,9 +26,9 @@ pub(crate) enum Window {
     EndedItself,
     #[value(help = "a process that thawed executed instructions before it looked at the clock")]
     Thawed,
-    #[value(help = "the process was frozen before the effect was on record")]
+    #[value(help = "the process was frozen before its key was completed")]
     Frozen,
-    #[value(help = "the request that records it, or its answer, was lost or late")]
+    #[value(help = "the request that completes it, or its answer, was lost or late")]
     Unrecorded,
     #[value(help = "the deadline came before that")]
     Deadline,
@@ -42,7 +42,7 @@ pub enum Wrong {
     #[value(help = "acknowledged without its effect, or never done")]
     Lost,
     /// The order was acknowledged although its key was not recorded: its next copy would run again.
-    #[value(help = "acknowledged, and its key not on record")]
+    #[value(help = "acknowledged, and its key not completed")]
     Unrecorded,
     /// The ledger received a request for a message that was never delivered, or an order that cannot be handled had an
     /// effect.
@@ -230,7 +230,7 @@ impl<'a> Audit<'a> {
             let is_of_thawed = verdict.of_thawed.contains(&(self.number, at));
             let is_outlived = had(&ends);
             if !is_of_thawed && had(&|what| matches!(what, What::Recorded)) {
-                let why = "its effect was on record, and happened again";
+                let why = "its key was completed, and its effect happened again";
                 self.wrong.push((Wrong::Duplicated, why));
             }
             self.effects.push(Effect {

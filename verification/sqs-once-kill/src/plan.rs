@@ -14,7 +14,7 @@ pub enum Way {
     ClaimFirst,
     /// Like `ClaimFirst`, behind a FIFO queue: the orders of a message group are handled in order.
     Fifo,
-    /// Commits its effect with the record of the key.
+    /// Commits its effect with the completion of the key.
     Transactional,
     /// Records nothing, as if the library were missing.
     Unprotected,

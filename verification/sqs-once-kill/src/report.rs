@@ -156,7 +156,7 @@ pub(crate) fn story(number: usize, why: &str, book: &Book) -> String {
             } => {
                 format!("effect: {}, fence {fence}, token {token}", told(delivery))
             }
-            What::Recorded => "its key is on record".to_owned(),
+            What::Recorded => "its key is completed".to_owned(),
             What::Counted { times } => format!("the table counts {times}"),
             What::Closed { delivery, close } => {
                 let line = match &book.deliveries[*delivery].line {

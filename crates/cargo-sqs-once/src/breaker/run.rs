@@ -74,11 +74,11 @@ async fn change(args: &ChangeArgs, open_for: Option<Duration>) -> Result<()> {
     let (action, question) = match open_for {
         None => (
             "close",
-            format!("Close {name}? Its records are handled again."),
+            format!("Close {name}? Its messages are handled again."),
         ),
         Some(duration) => {
             let duration = humantime::format_duration(duration);
-            let until = "Until then, its records return to the queue.";
+            let until = "Until then, its messages return to the queue.";
             ("open", format!("Open {name} for {duration}? {until}"))
         }
     };

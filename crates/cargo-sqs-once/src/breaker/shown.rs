@@ -7,9 +7,9 @@ use sqs_once_operate::{BreakerName, BreakerState};
 
 fn meaning(state: BreakerState) -> &'static str {
     match state {
-        BreakerState::Closed => "records that depend on it are handled",
-        BreakerState::Open { .. } => "records that depend on it return to the queue",
-        BreakerState::HalfOpen { .. } => "the next worker with such a record sends a probe",
+        BreakerState::Closed => "messages that depend on it are handled",
+        BreakerState::Open { .. } => "messages that depend on it return to the queue",
+        BreakerState::HalfOpen { .. } => "the next worker with such a message sends a probe",
         BreakerState::Unknown => "no consumer writes this status, and no worker can open it",
     }
 }

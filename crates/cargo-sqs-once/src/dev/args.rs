@@ -45,7 +45,7 @@ pub(crate) struct DevArgs {
     #[arg(long)]
     pub(crate) until_empty: bool,
 
-    /// The form of standard output: a line for each record, or `json`, which has a line for each event
+    /// The form of standard output: a line for each message, or `json`, which has a line for each event
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 
@@ -115,7 +115,7 @@ pub(crate) struct FaultArgs {
     /// outlive: the share of invocations over their timeout whose process lives on and answers late, as Lambda permits.
     ///
     /// unavailable: a dependency and a time. Its breaker is open for that time from the start. The function holds its
-    /// records back, and tries one when the time is over. Its handler is not called before, so it sees no error of the
+    /// messages back, and tries one when the time is over. Its handler is not called before, so it sees no error of the
     /// service. Messages return as late as after a real outage, and each return counts as a delivery.
     #[arg(long = "fault", value_name = "KIND=SHARE", value_parser = Fault::parse)]
     pub(super) faults: Vec<Fault>,

@@ -99,7 +99,7 @@ impl Show {
 /// A line to print.
 #[derive(Debug, PartialEq, Eq)]
 enum Line {
-    /// A record's, for standard output.
+    /// A message's, for standard output.
     Record(Style, String),
     Note(Style, String),
     /// A line that the function logged.
@@ -145,12 +145,12 @@ impl Shown {
         error.map_or(Ok(()), Err).context(print::UNWRITTEN)
     }
 
-    /// Formats the counts, such as `12 records: 10 processed, 2 duplicate`.
+    /// Formats the counts, such as `12 messages: 10 processed, 2 duplicate`.
     pub(crate) fn summary(&self) -> String {
         let counts = self.counts.iter();
         let counts = counts.map(|(name, count)| (&**name, *count)).collect();
         match self.counts.values().sum() {
-            0_u64 => "no records".to_owned(),
+            0_u64 => "no messages".to_owned(),
             _ => print::summary(&counts),
         }
     }
@@ -172,7 +172,7 @@ impl Shown {
         }
     }
 
-    /// Formats the tally, such as `12:00:00.000  12 records: 10 processed, 2 terminal; 2 dead letters`.
+    /// Formats the tally, such as `12:00:00.000  12 messages: 10 processed, 2 terminal; 2 dead letters`.
     fn tally(&self) -> String {
         let time = self.at.map(time_of_day).unwrap_or_default();
         let dead = match self.dead {
@@ -182,7 +182,7 @@ impl Shown {
         format!("{time}  {}{dead}", self.summary())
     }
 
-    /// Counts outcomes. After an answer, returns the records that no record line has named.
+    /// Counts outcomes. After an answer, returns the messages that no record line has named.
     fn count(&mut self, happening: &LocalEvent) -> Vec<(String, &'static str)> {
         match happening {
             LocalEvent::Invoked {
@@ -286,7 +286,7 @@ impl Shown {
                         lines.push(note(Style::Bad, &text));
                         reason.as_str()
                     }
-                    _ => "no record line",
+                    _ => "no log line",
                 };
                 lines.extend(silent.into_iter().map(|(message_id, outcome)| {
                     let record = record(message_id, outcome, Some(reason));
@@ -487,13 +487,13 @@ mod tests {
             dead_letters: Some("dead".to_owned()),
             ..Shown::default()
         };
-        // 100 records a second, of which the lines of the first are shown.
+        // 100 messages a second, of which the lines of the first are shown.
         let at = |number: u64| UNIX_EPOCH + Duration::from_millis(10 * number);
         let lines = (0..1000).map(|number| shown.lines(at(number), &processed(number)));
         let lines: Vec<_> = lines.flatten().collect();
         assert_eq!(lines.len(), MOST + 1);
         assert_eq!(lines[MOST], Line::Note(Style::Dim, TALLY.to_owned()));
-        assert_eq!(shown.tally(), "00:00:09.990  1000 records: 1000 processed");
+        assert_eq!(shown.tally(), "00:00:09.990  1000 messages: 1000 processed");
 
         // Rare events keep their lines, and the tally counts dead letters.
         let started = LocalEvent::EnvironmentStarted { environment: 2 };
@@ -504,7 +504,7 @@ mod tests {
             message_id: "m-1".to_owned(),
         };
         assert_eq!(shown.lines(at(1000), &dead), []);
-        let tally = "00:00:10.000  1000 records: 1000 processed; 1 dead letter";
+        let tally = "00:00:10.000  1000 messages: 1000 processed; 1 dead letter";
         assert_eq!(shown.tally(), tally);
 
         // Six seconds later, the lines are back, below the last tally.
@@ -513,7 +513,7 @@ mod tests {
         else {
             panic!("the lines are not back");
         };
-        assert!(last.contains("1001 records"), "{last}");
+        assert!(last.contains("1001 messages"), "{last}");
         assert!(text.contains("m-1000"), "{text}");
     }
 
@@ -562,9 +562,9 @@ mod tests {
         let expected = [("m-1", "acknowledged"), ("m-3", "failed")];
         let expected = expected.map(|(id, outcome)| (id.to_owned(), outcome));
         assert_eq!(silent, expected);
-        let summary = "3 records: 1 processed, 1 failed, 1 acknowledged";
+        let summary = "3 messages: 1 processed, 1 failed, 1 acknowledged";
         assert_eq!(shown.summary(), summary);
         shown.count(&processed("m-1"));
-        assert_eq!(shown.summary(), "3 records: 2 processed, 1 failed");
+        assert_eq!(shown.summary(), "3 messages: 2 processed, 1 failed");
     }
 }

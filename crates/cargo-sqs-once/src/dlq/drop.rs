@@ -35,7 +35,7 @@ pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<()> {
     let before = |letter: &DeadLetter| {
         let mut audit = audit.borrow_mut();
         let line = audit.line("drop", shown::change(letter, queue.url(), None));
-        logged = audit.before([(letter.id().to_owned(), line)]);
+        logged = audit.announce([(letter.id().to_owned(), line)]);
         logged.is_ok()
     };
     let each = |letter: &DeadLetter| {

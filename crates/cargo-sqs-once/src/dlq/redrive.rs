@@ -48,7 +48,7 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
             (letter.id().to_owned(), audit.line("redrive", fields))
         };
         let lines: Vec<_> = letters.iter().map(line).collect();
-        logged = audit.before(lines);
+        logged = audit.announce(lines);
         logged.is_ok()
     };
     let each = |letter: &DeadLetter, fate: Fate| {

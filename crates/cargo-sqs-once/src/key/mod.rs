@@ -70,7 +70,7 @@ struct KeyNameArgs {
 
 /// Show what the table stores for a key
 ///
-/// Shows its state, owner, lease, fence and expiry, and whether a result is recorded. Fails if the table does not have
+/// Shows its state, owner, lease, fence and expiry, and whether a result is stored. Fails if the table does not have
 /// the key.
 #[derive(Args)]
 #[command(after_help = "\
@@ -81,7 +81,7 @@ struct ShowArgs {
     #[command(flatten)]
     name: KeyNameArgs,
 
-    /// Also show the recorded result
+    /// Also show the stored result
     #[arg(long)]
     data: bool,
 
@@ -136,9 +136,9 @@ enum StateArg {
     Lapsed,
     /// Its last attempt failed and released it, or `key forget` released it
     Released,
-    /// Done and recorded
+    /// Done and completed
     Completed,
-    /// Done, but the record is past its expiry
+    /// Done, but the completion is past its expiry
     Expired,
     /// A status that no consumer writes
     Unknown,

@@ -11,7 +11,7 @@ use sqs_once::store::{Item, Status, Timestamp};
 use sqs_once::unstable::{Listed, Listing};
 use sqs_once_operate::{BreakerName, Change, KeyName, State};
 
-const NOT_FOUND: &str = "the table does not have this key: no message with it was ever claimed, or its record has \
+const NOT_FOUND: &str = "the table does not have this key: no message with it was ever claimed, or its completion has \
                          expired and is gone";
 
 /// The length of a whole hash, in hexadecimal digits.

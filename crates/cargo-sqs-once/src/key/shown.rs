@@ -18,7 +18,7 @@ fn meaning(state: State) -> &'static str {
             "its last attempt failed, or a user forgot the key; its next message runs"
         }
         State::Completed => "done; its messages are duplicates",
-        State::Expired => "done, but the record has expired; its next message would run again",
+        State::Expired => "done, but the completion has expired; its next message would run again",
         State::Unknown => "no consumer writes this status or can claim the key",
     }
 }

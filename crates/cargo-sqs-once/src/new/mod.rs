@@ -63,9 +63,9 @@ enum Origin {
 enum Effect {
     /// A call to a service
     Elsewhere,
-    /// DynamoDB writes, which commit together with the record of the message's key
+    /// DynamoDB writes, which commit together with the completion of the message's key
     Dynamodb,
-    /// In PostgreSQL, in the transaction that records the message's key
+    /// In PostgreSQL, in the transaction that completes the message's key
     Postgres,
 }
 

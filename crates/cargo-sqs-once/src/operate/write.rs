@@ -69,7 +69,7 @@ impl Audit {
     }
 
     /// Writes the lines of changes that are made next, each with the name of what it changes.
-    pub(crate) fn before(
+    pub(crate) fn announce(
         &mut self,
         lines: impl IntoIterator<Item = (String, Value)>,
     ) -> Result<()> {
@@ -171,7 +171,7 @@ impl ItemChange<'_> {
                 "before": self.seen.map(document), "after": document(new),
             }),
         );
-        audit.before([(id.to_owned(), line.clone())])?;
+        audit.announce([(id.to_owned(), line.clone())])?;
         let error: Error = match self.keys.replace(self.seen, new).await {
             Ok(Settled::Written) => {
                 audit.done(id);

@@ -52,7 +52,7 @@ COMMENT ON COLUMN processed_events.expiration IS
 COMMENT ON COLUMN processed_events.validation IS
     'the fingerprint of the payload, unless fingerprints are disabled';
 COMMENT ON COLUMN processed_events.data IS
-    'what the handler recorded, in UTF-8: convert_from(data, ''UTF8''). The type text can''t hold NUL characters';
+    'the completion''s value, in UTF-8: convert_from(data, ''UTF8''). The type text can''t hold NUL characters';
 COMMENT ON COLUMN processed_events.owner IS
     'the attempt that claimed or completed the key: 128 random bits in hexadecimal digits, new for every attempt';
 COMMENT ON COLUMN processed_events.fence IS

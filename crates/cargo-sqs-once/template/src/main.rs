@@ -40,7 +40,7 @@ use warehouse::Warehouse;
 key = order.order_id, namespace = "{{ project_name }}"{% if source == "sns" %}, envelope = Sns{% endif %}
 {%- endcapture -%}
 {% if effect == "postgres" -%}
-/// Stores an order, reserves its pieces and records its key in one transaction.
+/// Stores an order, reserves its pieces and completes its key in one transaction.
 #[sqs_once::handler({{ settings }})]
 async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError> {
     order.check().terminal()?; // a retry can't fix it
@@ -65,7 +65,7 @@ async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError
     Ok(())
 }
 {%- elsif effect == "dynamodb" -%}
-/// Stores an order, reserves its pieces and records its key in one transaction.
+/// Stores an order, reserves its pieces and completes its key in one transaction.
 #[sqs_once::handler({{ settings }})]
 async fn reserve(order: OrderPlaced, State(tables): State<Tables>) -> Result<Writes, HandlerError> {
     order.check().terminal()?; // a retry can't fix it

@@ -31,7 +31,7 @@ impl Tables {
     }
 
     /// Adds an order's pieces to the reserved pieces. Running it twice would count them twice, so this write commits
-    /// together with the record of the order's key.
+    /// together with the completion of the order's key.
     pub(crate) fn reserve(&self, order: &OrderPlaced) -> Result<Update, HandlerError> {
         let update = Update::builder()
             .table_name(&self.stock)

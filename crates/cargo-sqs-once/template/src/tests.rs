@@ -171,7 +171,7 @@ async fn of_an_order_that_fails_halfway_nothing_is_kept() {
     assert_eq!(database.run(event.clone()).await, ["m-1"]);
     assert_eq!(database.orders_and_pieces().await, (0, 0));
 
-    // The key is not recorded either, so the order runs once there is room again.
+    // The key is not completed either, so the order runs once there is room again.
     let more_stock = "ALTER TABLE stock DROP CONSTRAINT stock_reserved_check";
     database.client.batch_execute(more_stock).await.unwrap();
     assert!(database.run(event).await.is_empty());

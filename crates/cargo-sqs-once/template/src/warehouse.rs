@@ -15,8 +15,9 @@ pub(crate) struct Warehouse {
 impl Warehouse {
     /// Requests the shipment of an order.
     ///
-    /// If the process dies between this call and the record of the order's key, the function repeats the call with the
-    /// same token. A service that deduplicates by the token (for example as `Idempotency-Key`) still ships only once.
+    /// If the process dies between this call and the completion of the order's key, the function repeats the call with
+    /// the same token. A service that deduplicates by the token (for example as `Idempotency-Key`) still ships only
+    /// once.
     ///
     /// An error means that SQS redelivers the message. Add `.terminal()` if a retry can't help.
     pub(crate) async fn ship(

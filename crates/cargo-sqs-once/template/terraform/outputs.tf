@@ -22,7 +22,7 @@ output "dead_letter_queue_url" {
 {%- if effect != "postgres" %}
 
 output "table_name" {
-  description = "The table that records processed orders."
+  description = "The table with the completions of processed orders."
   value       = module.consumer.table_name
 }
 {%- endif %}

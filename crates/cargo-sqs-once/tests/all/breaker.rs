@@ -68,7 +68,7 @@ async fn a_breaker_is_shown_as_workers_see_it() {
     assert_eq!(states, ["open", "half-open", "closed", "unknown", "closed"]);
     let run = table.run(&["show", "a"]);
     run.shows("dependency  a\n");
-    run.shows("state       open: records that depend on it return to the queue\n");
+    run.shows("state       open: messages that depend on it return to the queue\n");
     run.shows(", 10m");
     run.shows(&format!("fence       {FENCE}\n"));
     table.fails(&["show", "a b"], "\"a b\" is not a dependency's name");

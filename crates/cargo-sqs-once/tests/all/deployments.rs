@@ -123,6 +123,6 @@ fn queue_timeout_environment_and_table_are_found_in_every_form() {
         let invoke = Run::of(project.command("invoke", &[&["event.json"], named].concat()));
         invoke.assert_done();
         invoke.says(&format!("namespace: {form}\n"));
-        invoke.says("1 record: 1 duplicate");
+        invoke.says("1 message: 1 duplicate");
     }
 }

@@ -58,7 +58,7 @@ fn messages_are_handled_once_and_remembered() {
     let run = project.handle(&[]);
     run.assert_done();
     run.assert_lines(&[("m-1", "processed", 1), ("m-2", "processed", 1)]);
-    let end = "2 records: 2 processed\nleft in Orders: 0, in Dead: 0\n";
+    let end = "2 messages: 2 processed\nleft in Orders: 0, in Dead: 0\n";
     assert!(run.stderr.ends_with(end), "{}", run.stderr);
     run.says("namespace: from-the-template");
     assert!(!run.stdout.contains('\x1b') && !run.stderr.contains('\x1b'));

@@ -48,9 +48,9 @@ fn stdout_is_the_response_and_stderr_ends_in_the_table() {
 message id  outcome             time  reason
 m-1         processed         1.2 ms
 poison      terminal          1.2 ms  not an order
-silent      failed                    no record line
+silent      failed                    no log line
 
-3 records: 1 processed, 1 failed, 1 terminal
+3 messages: 1 processed, 1 failed, 1 terminal
 2 batch item failures: these go back to the queue, Lambda deletes the other 1
 ";
     assert!(run.stderr.ends_with(table), "{}", run.stderr);
@@ -128,12 +128,12 @@ fn json_is_the_table_and_nothing_else() {
 fn bare_bodies_and_empty_batches_are_events_too() {
     let project = Project::new();
     let run = project.send("{\"order_id\": 1}\n{\"order_id\": 2}\n", &[]);
-    run.says("\n2 records: 2 processed\n");
+    run.says("\n2 messages: 2 processed\n");
     run.says("no batch item failures: Lambda deletes all 2 from the queue");
 
     let run = project.send(r#"{"Records": []}"#, &[]);
     assert_eq!(run.stdout, "{\"batchItemFailures\":[]}\n");
-    let end = "\n0 records\nno batch item failures\n";
+    let end = "\n0 messages\nno batch item failures\n";
     assert!(run.stderr.ends_with(end), "{}", run.stderr);
 }
 

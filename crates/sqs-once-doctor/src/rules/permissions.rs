@@ -126,7 +126,7 @@ fn needed(deployment: &Deployment, consumer: &Consumer<'_>, function: &Function)
         }
     }
     if let Some(queue) = dead_letters {
-        let purpose = "The function sends terminal records there.";
+        let purpose = "The function sends terminal messages there.";
         add(&queue.site.id, vec!["sqs:SendMessage"], purpose);
     }
     let table = function.reference("SQS_ONCE_TABLE").known();

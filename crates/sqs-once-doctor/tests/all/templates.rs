@@ -591,7 +591,7 @@ fn a_missing_permission_is_explained_by_what_needs_it() {
     let delayed = "The role of the function Charge does not allow sqs:ChangeMessageVisibility on Orders. The \
                    function delays the messages that another worker holds.";
     let sent = "The role of the function Charge does not allow sqs:SendMessage on Terminal. The function sends \
-                terminal records there.";
+                terminal messages there.";
     assert!(messages.contains(&delayed), "{messages:?}");
     assert!(messages.contains(&sent), "{messages:?}");
 }

@@ -65,7 +65,7 @@ impl<S: Source> Shared<S> {
                 break;
             }
             environment = match environment {
-                Some(environment) => self.for_next_event(environment).await,
+                Some(environment) => self.wait_for_next_event(environment).await,
                 None => None,
             };
             batch = again.iter().map(|item| copy(&item.received)).collect();
@@ -73,7 +73,7 @@ impl<S: Source> Shared<S> {
             self.report_fault("delivered again after its success", copied.collect());
         }
         if let Some(environment) = environment
-            && let Some(environment) = self.for_next_event(environment).await
+            && let Some(environment) = self.wait_for_next_event(environment).await
         {
             self.environments.put(environment);
         }
@@ -81,7 +81,7 @@ impl<S: Source> Shared<S> {
     }
 
     /// Waits until the function asks for its next event, as Lambda does until the timeout.
-    async fn for_next_event(&self, environment: Environment) -> Option<Environment> {
+    async fn wait_for_next_event(&self, environment: Environment) -> Option<Environment> {
         if environment.is_asking_in_time().await {
             return Some(environment);
         }

@@ -117,7 +117,7 @@ async fn a_table_with_a_sort_key_and_no_time_to_live_can_be_made_twice() {
     assert_eq!(dynamodb.items("effects").unwrap(), [item]);
 }
 
-/// The file contains what handlers recorded, and business keys if these are readable.
+/// The file contains the values of completions, and business keys if these are readable.
 #[cfg(unix)]
 #[tokio::test]
 async fn the_files_of_a_database_are_for_their_owner_alone() {

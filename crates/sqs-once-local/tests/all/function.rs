@@ -47,7 +47,7 @@ async fn record_lines_are_collected_and_other_lines_are_passed_on() {
         .await
         .unwrap();
     let lines = [
-        r#"{"message":"record processed","target":"sqs_once::record","outcome":"processed","message_id":"m-1","duration_ms":1.25}"#,
+        r#"{"message":"message processed","target":"sqs_once::record","outcome":"processed","message_id":"m-1","duration_ms":1.25}"#,
         r#"{"message":"charged","target":"orders"}"#,
         r#"{"message":"in progress","target":"sqs_once::record","outcome":"in_progress","message_id":"m-2","code":"in-progress","reason":"another owner"}"#,
         r#"{"message":"mentions sqs_once::record","target":"orders"}"#,

@@ -83,8 +83,8 @@ fn a_report_has_a_row_for_each_record_in_the_order_of_the_batch() {
         ["a", "processed", ""],
         ["b", "duplicate", ""],
         ["b", "processed", ""],
-        ["c", "failed", "no record line"],
-        ["z", "acknowledged", "no record line"],
+        ["c", "failed", "no log line"],
+        ["z", "acknowledged", "no log line"],
     ];
     assert_eq!(rows(&["a", "b", "b", "c", "z"], &lines, answer), expected);
 }

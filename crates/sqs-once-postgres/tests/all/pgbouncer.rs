@@ -68,7 +68,7 @@ async fn handle_all(orders: &Orders, consumer: &Consumer, fails: &AtomicBool) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs PgBouncer"]
-async fn effects_and_their_records_commit_together_behind_pgbouncer() {
+async fn effects_and_their_completions_commit_together_behind_pgbouncer() {
     for prepared in PREPARED {
         for connections in [1, 4] {
             let bouncer = PgBouncer::before(server(), connections, prepared);

@@ -67,13 +67,13 @@ pub(crate) async fn answer(
         Ok(Some(Err(failure))) => {
             error!(
                 failure = failure.to_string(),
-                "a batch ended early: its open records are returned"
+                "a batch ended early: its open messages are returned"
             );
             "its batch ended early"
         }
         Ok(_) => "it has no outcome",
         Err(_) => {
-            error!("a batch did not end in time: its open records are returned");
+            error!("a batch did not end in time: its open messages are returned");
             let _ = timeout(CANCELLED, batch.shutdown()).await;
             "the deadline came before its outcome"
         }
@@ -131,6 +131,6 @@ async fn hide_returned(
         .collect();
     let hidden = engine.failed.hide(waits, began.elapsed());
     if timeout_at(by.answer_by, hidden).await.is_err() {
-        warn!("the deadline came before all returned records were hidden");
+        warn!("the deadline came before all returned messages were hidden");
     }
 }

@@ -84,14 +84,14 @@ impl Batch<'_> {
                 self.release_unstarted(route, admitted.owned.as_ref());
                 // Its transaction rolls back first.
                 drop((admitted, slot));
-                return self.shut(record).await;
+                return self.end_by_breaker(record).await;
             }
             Way::Returned(reason) => {
                 self.release_unstarted(route, admitted.owned.as_ref());
                 return Report::untried(reason);
             }
         };
-        let mut slot = slot.and_then(|slot| self.gate.kept(route, slot));
+        let mut slot = slot.and_then(|slot| self.gate.slot_until_ended(route, slot));
         slot.iter_mut().for_each(Slot::starts);
         let Ran {
             mut owned,
@@ -154,7 +154,7 @@ impl Batch<'_> {
             let message = Arc::clone(&parts.message);
             let token = IdempotencyToken::of(&parts.namespace, &parts.key);
             let earlier = EarlierAttempt::new(message, token, attempt.at);
-            policy.before(reason, earlier, move || start(parts))
+            policy.reconcile_before(reason, earlier, move || start(parts))
         };
         let running = self.running.part();
         let claim = owned.as_ref().map(|owned| &owned.claim);
@@ -235,7 +235,7 @@ impl Batch<'_> {
             } = admitted;
             let (called, calls) = oneshot::channel();
             let Some(Work::Join(payload)) = work.take() else {
-                return self.failed(record, Failure::Unstarted).await;
+                return self.end_failed(record, Failure::Unstarted).await;
             };
             let transaction = owned.as_mut().and_then(|owned| owned.transaction.take());
             let joined = Joined {
@@ -261,7 +261,7 @@ impl Batch<'_> {
             };
             match called {
                 Ok(called) => self.after_joined(record, route, owned, called).await,
-                Err(_) => self.failed(record, Failure::Unstarted).await,
+                Err(_) => self.end_failed(record, Failure::Unstarted).await,
             }
         })
     }
@@ -292,7 +292,7 @@ impl Batch<'_> {
             }
             Called::Left(returns) => {
                 self.release(route, owned.as_ref().map(|owned| &owned.claim));
-                self.returned(record, returns).await
+                self.end_returned(record, returns).await
             }
         }
     }
@@ -307,7 +307,7 @@ impl Batch<'_> {
         is_in_flight: bool,
     ) -> Report {
         let failure = match result {
-            Ok(done) => return self.succeeded(record, route, owned, done).await,
+            Ok(done) => return self.complete_key(record, route, owned, done).await,
             Err(failure) => failure,
         };
         let on_unknown = self.engine.routes[route].idempotency.on_unknown;
@@ -322,20 +322,20 @@ impl Batch<'_> {
         // A transaction rolls back.
         drop(owned);
         let report = match is_kept && !is_in_flight && on_unknown == OnUnknown::Keep {
-            true => self.outcome_unknown(record, &failure.to_string()).await,
-            false => self.failed(record, failure).await,
+            true => self.end_unknown(record, &failure.to_string()).await,
+            false => self.end_failed(record, failure).await,
         };
         if is_unknown && matches!(report, Report::Terminal { .. }) {
             self.count_unknown(record);
         }
         match lapses {
-            true => self.after_own_claim(record, route, report),
+            true => self.hide_while_claimed(record, route, report),
             false => report,
         }
     }
 
     /// Completes the key of a record whose handler has succeeded.
-    async fn succeeded(
+    async fn complete_key(
         &self,
         record: &mut Record,
         route: usize,
@@ -358,14 +358,14 @@ impl Batch<'_> {
             return match done.writes {
                 Some(_) => {
                     let error = HandlerError::terminal(Code::KeyMissing.because(
-                        "its writes commit with the record of a business key, and it has none",
+                        "its writes commit with the completion of a business key, and it has none",
                     ));
                     {
                         let failure = self.engine.routes[route].errors.failure(error);
-                        self.failed(record, failure).await
+                        self.end_failed(record, failure).await
                     }
                 }
-                None => self.done(record, Report::PROCESSED).await,
+                None => self.end_done(record, Report::PROCESSED).await,
             };
         };
         let idempotency = &self.engine.routes[route].idempotency;
@@ -380,8 +380,8 @@ impl Batch<'_> {
         let completion = idempotency.completion(&claim, done.data, work);
         let commits_effect = completion.commits_work();
         match self.settle(completion, usize::MAX).await {
-            Ok(Conclusion::Completed(completion)) => self.completed(record, completion).await,
-            Ok(Conclusion::Refused(refusal)) => self.refused(record, refusal).await,
+            Ok(Conclusion::Completed(completion)) => self.end_completed(record, completion).await,
+            Ok(Conclusion::Refused(refusal)) => self.end_refused(record, refusal).await,
             Ok(Conclusion::Conflict {
                 disposition,
                 reason,
@@ -389,17 +389,17 @@ impl Batch<'_> {
                 let error = HandlerError::new(disposition, Code::ConditionNotMet.because(reason));
                 {
                     let failure = self.engine.routes[route].errors.failure(error);
-                    self.failed(record, failure).await
+                    self.end_failed(record, failure).await
                 }
             }
             Err(error) => {
-                let report = self.unrecorded(&error, commits_effect);
-                self.after_own_claim(record, route, report)
+                let report = self.end_uncompleted(&error, commits_effect);
+                self.hide_while_claimed(record, route, report)
             }
         }
     }
 
-    async fn completed(&self, record: &mut Record, completion: Completed) -> Report {
+    async fn end_completed(&self, record: &mut Record, completion: Completed) -> Report {
         match completion {
             Completed::Confirmed => {}
             Completed::ByAnother => {
@@ -414,7 +414,7 @@ impl Batch<'_> {
                 return Report::failed(Code::LeaseLost.because(reason));
             }
         }
-        self.done(record, Report::PROCESSED).await
+        self.end_done(record, Report::PROCESSED).await
     }
 }
 

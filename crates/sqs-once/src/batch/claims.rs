@@ -111,7 +111,7 @@ impl Batch<'_> {
             if waits.is_some() {
                 let slot = places.slot.take();
                 *places = Places {
-                    slot: slot.and_then(|slot| self.gate.kept(candidate.route, slot)),
+                    slot: slot.and_then(|slot| self.gate.slot_until_ended(candidate.route, slot)),
                     handler: None,
                 };
             }

@@ -142,7 +142,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Finishes what a record has left.
-    pub(super) fn tail(&self, tail: Tail<'a>) -> BoxFuture<'_, ()> {
+    pub(super) fn finish_tail(&self, tail: Tail<'a>) -> BoxFuture<'_, ()> {
         match tail {
             // It is sent at most twice: without it the lease lapses, and the next delivery decides again. If a lapsed claim
             // counts as an attempt, it is sent until it is answered.
@@ -154,13 +154,13 @@ impl<'a> Batch<'a> {
                 };
                 Box::pin(self.settle(release, tries).map(drop))
             }
-            Tail::Hook(call) => Box::pin(self.hooked(call).map(drop)),
+            Tail::Hook(call) => Box::pin(self.run_hook(call).map(drop)),
         }
     }
 
     /// Decides for a record with the same key as an earlier record of the batch. Returns `None` if it must claim the key
     /// itself.
-    pub(super) fn like<'b>(
+    pub(super) fn end_like_leader<'b>(
         &'b self,
         record: &'b mut Record,
         leader: &'b Ended,
@@ -189,10 +189,10 @@ impl<'a> Batch<'a> {
                     report: Report::untried(Untried::CopyFailed),
                     lacks: Some(Arc::clone(dependency)),
                 };
-                return Some(self.returned(record, returns).await);
+                return Some(self.end_returned(record, returns).await);
             }
             Some(match report {
-                _ if leader.is_mismatched => self.mismatched(record).await,
+                _ if leader.is_mismatched => self.end_mismatched(record).await,
                 Report::Processed { .. } | Report::Duplicate { .. }
                     if payloads != Payloads::Different =>
                 {
@@ -200,10 +200,10 @@ impl<'a> Batch<'a> {
                         data: leader.data.clone(),
                         is_compared: payloads == Payloads::Same,
                     };
-                    self.refused(record, duplicate).await
+                    self.end_refused(record, duplicate).await
                 }
                 Report::Processed { .. } | Report::Duplicate { .. } => {
-                    self.mismatched(record).await
+                    self.end_mismatched(record).await
                 }
                 Report::InProgress { .. } | Report::Untried(..) => report,
                 // An ignored record has no key, so no other record waits for it.
@@ -214,7 +214,7 @@ impl<'a> Batch<'a> {
         })
     }
 
-    pub(super) async fn refused(&self, record: &mut Record, refusal: Refusal) -> Report {
+    pub(super) async fn end_refused(&self, record: &mut Record, refusal: Refusal) -> Report {
         match refusal {
             Refusal::Duplicate { data, is_compared } => {
                 record.data = data;
@@ -222,14 +222,14 @@ impl<'a> Batch<'a> {
                     let warning = Code::PayloadNotCompared.because(UNCOMPARED);
                     record.warnings.push(warning);
                 }
-                self.done(record, Report::DUPLICATE).await
+                self.end_done(record, Report::DUPLICATE).await
             }
-            Refusal::PayloadMismatch => self.mismatched(record).await,
+            Refusal::PayloadMismatch => self.end_mismatched(record).await,
             Refusal::OutcomeUnknown => {
                 self.count_unknown(record);
-                self.outcome_unknown(record, unknown_outcome::EARLIER).await
+                self.end_unknown(record, unknown_outcome::EARLIER).await
             }
-            Refusal::InProgress { lease_until } => self.in_progress(record, lease_until),
+            Refusal::InProgress { lease_until } => self.end_in_progress(record, lease_until),
             Refusal::UnknownStatus(status) => Report::failed(Code::UnknownStatus.because(format!(
                 "its key's item has the status {status:?}, which this version does not know"
             ))),
@@ -237,7 +237,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Ends a record whose key was completed for another payload.
-    async fn mismatched(&self, record: &mut Record) -> Report {
+    async fn end_mismatched(&self, record: &mut Record) -> Report {
         self.count(record, |tally| tally.payload_mismatches += 1);
         record.is_mismatched = true;
         let mismatch = self.route(record).and_then(|route| route.mismatch);
@@ -245,7 +245,7 @@ impl<'a> Batch<'a> {
         match mismatch.unwrap_or_default() {
             PayloadMismatch::Terminal => {
                 let reason = reason.code.because(format!("{MISMATCHED}; {WAY_OUT}"));
-                self.terminal(record, Cause::from(reason)).await
+                self.end_terminal(record, Cause::from(reason)).await
             }
             PayloadMismatch::Retry => Report::failed(reason),
             PayloadMismatch::Acknowledge => Report::Duplicate {
@@ -255,12 +255,12 @@ impl<'a> Batch<'a> {
     }
 
     /// Ends a record whose effect may have happened, and must not be repeated.
-    pub(super) async fn outcome_unknown(&self, record: &Record, why: &str) -> Report {
+    pub(super) async fn end_unknown(&self, record: &Record, why: &str) -> Report {
         let cause = Cause::from(unknown_outcome::reason(why));
-        self.terminal(record, cause).await
+        self.end_terminal(record, cause).await
     }
 
-    fn in_progress(&self, record: &Record, lease_until: Option<Timestamp>) -> Report {
+    fn end_in_progress(&self, record: &Record, lease_until: Option<Timestamp>) -> Report {
         let left = lease_until.map(|until| self.time_until(until));
         let reason = match left {
             Some(left) => format!(
@@ -275,9 +275,9 @@ impl<'a> Batch<'a> {
     }
 
     /// Ends a record whose handler has failed.
-    pub(super) async fn failed(&self, record: &mut Record, failure: Failure) -> Report {
+    pub(super) async fn end_failed(&self, record: &mut Record, failure: Failure) -> Report {
         match failure {
-            Failure::Terminal { cause, .. } => self.terminal(record, cause).await,
+            Failure::Terminal { cause, .. } => self.end_terminal(record, cause).await,
             Failure::Unavailable {
                 dependency, reason, ..
             } => {
@@ -285,7 +285,7 @@ impl<'a> Batch<'a> {
                     report: Report::failed(Code::Unavailable.because(reason)),
                     lacks: Some(dependency),
                 };
-                self.returned(record, returns).await
+                self.end_returned(record, returns).await
             }
             Failure::Retry { reason, delay, .. } => Report::failed(reason).hidden(delay),
             Failure::Unstarted => Report::untried(Untried::NotStarted),
@@ -294,7 +294,7 @@ impl<'a> Batch<'a> {
                     report: Report::failed(failure.reason()),
                     lacks: record.route.and_then(|route| self.open_dependency(route)),
                 };
-                self.returned(record, returns).await
+                self.end_returned(record, returns).await
             }
             Failure::Deadline | Failure::Dropped | Failure::Panic(_) => {
                 Report::failed(failure.reason())
@@ -304,7 +304,12 @@ impl<'a> Batch<'a> {
 
     /// Hides a record whose claim is left to lapse at least until then, if it has a delay. A delivery before that would find
     /// the claim.
-    pub(super) fn after_own_claim(&self, record: &Record, route: usize, report: Report) -> Report {
+    pub(super) fn hide_while_claimed(
+        &self,
+        record: &Record,
+        route: usize,
+        report: Report,
+    ) -> Report {
         if !self.engine.routes[route].idempotency.claims_before() {
             return report;
         }
@@ -321,12 +326,12 @@ impl<'a> Batch<'a> {
     }
 
     /// Ends a record whose handler has succeeded, although its key could not be completed.
-    pub(super) fn unrecorded(&self, error: &StoreError, commits_effect: bool) -> Report {
+    pub(super) fn end_uncompleted(&self, error: &StoreError, commits_effect: bool) -> Report {
         let kind = error.kind();
         // An error that the store did not cause is shown in full, because it concerns only this record.
         let reason = match (commits_effect, kind) {
             (false, _) => Code::NotRecorded.because(format!(
-                "the handler succeeded, but that could not be recorded: {kind}"
+                "the handler succeeded, but its key could not be completed: {kind}"
             )),
             (true, StoreErrorKind::Unanswered) => Code::CommitUnconfirmed.because(format!(
                 "{kind}, and its next delivery will find whether its effect committed"
@@ -342,18 +347,18 @@ impl<'a> Batch<'a> {
     }
 
     /// Ends a record whose handler was not called, because a breaker is open.
-    pub(super) fn shut<'b>(&'b self, record: &'b mut Record) -> BoxFuture<'b, Report> {
+    pub(super) fn end_by_breaker<'b>(&'b self, record: &'b mut Record) -> BoxFuture<'b, Report> {
         let returns = Returns {
             lacks: record.route.and_then(|route| self.open_dependency(route)),
             ..Returns::untried(Untried::BreakerOpen)
         };
-        self.returned(record, returns)
+        self.end_returned(record, returns)
     }
 
     /// Ends a record that returns, perhaps because a dependency is unavailable. Then its remaining deliveries are spread
     /// over the outage. On its last delivery, or before it expires, it moves to the dead-letter queue with the reason: SQS
     /// would move it without a reason, or delete it.
-    pub(super) fn returned<'b>(
+    pub(super) fn end_returned<'b>(
         &'b self,
         record: &'b mut Record,
         returns: Returns,
@@ -364,8 +369,11 @@ impl<'a> Batch<'a> {
                 return report;
             };
             let message = &self.ledger.messages[record.at];
-            self.waits_for_no_claim(record);
-            let hiding = self.gate.hiding(&dependency, message, &self.stop).await;
+            self.unblock_batch_call(record);
+            let hiding = self
+                .gate
+                .plan_hiding(&dependency, message, &self.stop)
+                .await;
             let deferred = u64::from(!report.has_failed());
             self.count(record, |tally| tally.deferred += deferred);
             let report = report.lacking(&dependency);
@@ -375,7 +383,7 @@ impl<'a> Batch<'a> {
                 Hiding::LastChance => {
                     let reason = report.reason().unwrap_or_default();
                     let cause = Cause::from(Code::Unavailable.because(reason));
-                    let mut report = self.terminal(record, cause).await;
+                    let mut report = self.end_terminal(record, cause).await;
                     if let Report::Terminal { lacks, .. } = &mut report {
                         *lacks = Some(dependency);
                     }
@@ -386,12 +394,12 @@ impl<'a> Batch<'a> {
     }
 
     /// Moves a terminal record to the dead-letter queue, or without one leaves it to its queue's redrive policy.
-    pub(super) async fn terminal(&self, record: &Record, mut cause: Cause) -> Report {
-        self.waits_for_no_claim(record);
+    pub(super) async fn end_terminal(&self, record: &Record, mut cause: Cause) -> Report {
+        self.unblock_batch_call(record);
         cause.key.clone_from(&record.item);
         let message = &self.ledger.messages[record.at];
-        let is_moved = match &self.engine.failed.of(message).dead_letters {
-            Some(dead_letters) => self.moved(record, &**dead_letters, &cause).await,
+        let is_moved = match &self.engine.failed.ways_for(message).dead_letters {
+            Some(dead_letters) => self.send_dead_letter(record, &**dead_letters, &cause).await,
             None => false,
         };
         Report::Terminal {
@@ -402,7 +410,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Returns whether a record is in the dead-letter queue.
-    async fn moved(&self, record: &Record, to: &dyn DeadLetters, cause: &Cause) -> bool {
+    async fn send_dead_letter(&self, record: &Record, to: &dyn DeadLetters, cause: &Cause) -> bool {
         let is_late = || self.stop.is_late().then_some(());
         let Ok(_turn) = self.turns.moves.take(is_late).await else {
             return false;
@@ -416,7 +424,7 @@ impl<'a> Batch<'a> {
                 message_id = message.id(),
                 correlation_id = message.correlation_id().map(CorrelationId::as_str),
                 error = chain(&**error),
-                "a terminal record could not be moved to the dead-letter queue"
+                "a terminal message could not be moved to the dead-letter queue"
             );
         }
         sent.is_ok()
@@ -424,7 +432,7 @@ impl<'a> Batch<'a> {
 
     /// Ends a record whose effect is done, after its hook if there is one. If the hook fails it, its next delivery is a
     /// duplicate.
-    pub(super) async fn done(&self, record: &mut Record, report: Report) -> Report {
+    pub(super) async fn end_done(&self, record: &mut Record, report: Report) -> Report {
         let Some(hook) = self.hook(record, report.outcome()) else {
             return report;
         };
@@ -433,14 +441,14 @@ impl<'a> Batch<'a> {
             _ => "processed",
         };
         let call = self.hook_call(record, hook, report.clone());
-        let failure = match Box::pin(self.hooked(call)).await {
+        let failure = match Box::pin(self.run_hook(call)).await {
             Ok(()) => return report,
             Err(failure) => failure,
         };
         let (why, delay) = match failure {
             Failure::Terminal { mut cause, .. } => {
                 cause.code = Code::HookFailed;
-                return self.terminal(record, cause).await;
+                return self.end_terminal(record, cause).await;
             }
             Failure::Unavailable { .. } => (failure.to_string(), None),
             Failure::Retry { reason, delay, .. } => (reason.text, delay),
@@ -453,14 +461,14 @@ impl<'a> Batch<'a> {
         Report::failed(Code::HookFailed.because(reason)).hidden(delay)
     }
 
-    async fn hooked(&self, call: HookCall<'a>) -> Result<(), Failure> {
+    async fn run_hook(&self, call: HookCall<'a>) -> Result<(), Failure> {
         let _turn = self.turns.hooks.take(|| None::<Failure>).await?;
         let until = self.until(self.deadline.hooks_by);
         call.run(self.running.part(), until).await
     }
 
     /// Lets a batch handler's call no longer wait for a record, unless the record may stop its message group.
-    pub(super) fn waits_for_no_claim(&self, record: &Record) {
+    pub(super) fn unblock_batch_call(&self, record: &Record) {
         if let Some(together) = &self.together
             && !self.ledger.is_fifo
         {
@@ -473,7 +481,7 @@ impl<'a> Batch<'a> {
             Some(route) => &route.hooks,
             None => &self.engine.hooks,
         };
-        hooks.of(outcome)
+        hooks.hook_for(outcome)
     }
 
     fn hook_call(&self, record: &Record, hook: &'a Hook, report: Report) -> HookCall<'a> {

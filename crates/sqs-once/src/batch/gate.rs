@@ -113,7 +113,7 @@ impl<'a> Gate<'a> {
     }
 
     /// Returns the place that a record keeps until it has ended, if it does.
-    pub(super) fn kept<'b>(&self, route: usize, slot: Slot<'b>) -> Option<Slot<'b>> {
+    pub(super) fn slot_until_ended<'b>(&self, route: usize, slot: Slot<'b>) -> Option<Slot<'b>> {
         self.room(route).until_ended.then_some(slot)
     }
 
@@ -258,7 +258,7 @@ impl<'a> Gate<'a> {
 
     /// Decides how long a message stays hidden while a dependency is unavailable. Asks its queue for its settings first,
     /// until the time for handlers is over.
-    pub(super) async fn hiding(
+    pub(super) async fn plan_hiding(
         &self,
         dependency: &str,
         message: &Arc<Message>,
@@ -266,7 +266,7 @@ impl<'a> Gate<'a> {
     ) -> Hiding {
         let (breakers, driver) = (self.breakers(), self.engine.driver());
         let arn = arn(message);
-        if self.engine.failed.of(message).visibility.is_some() {
+        if self.engine.failed.ways_for(message).visibility.is_some() {
             self.queues
                 .wait(0, |_| {
                     let now = driver.clock.now();
@@ -282,7 +282,7 @@ impl<'a> Gate<'a> {
                 })
                 .await;
         }
-        breakers.hiding(
+        breakers.plan_hiding(
             dependency,
             message,
             driver.clock.now(),
@@ -320,7 +320,7 @@ impl<'a> Gate<'a> {
             let mut is_answered = false;
             loop {
                 let requests = std::mem::take(&mut self.state().requests);
-                in_flight.extend(requests.into_iter().map(|one| self.made(one)));
+                in_flight.extend(requests.into_iter().map(|one| self.send(one)));
                 let Poll::Ready(Some(())) = in_flight.poll_next_unpin(context) else {
                     break;
                 };
@@ -355,7 +355,7 @@ impl<'a> Gate<'a> {
         self.queues.wake_all();
     }
 
-    async fn made(&self, request: Request) {
+    async fn send(&self, request: Request) {
         let (breakers, driver, by) = (self.breakers(), self.engine.driver(), self.requests_by);
         match request {
             Request::Read => {
@@ -373,7 +373,7 @@ impl<'a> Gate<'a> {
                 breakers.close_in_store(breaker, owner, driver, by).await;
             }
             Request::Learn(message) => {
-                if let Some(queue) = &self.engine.failed.of(&message).visibility {
+                if let Some(queue) = &self.engine.failed.ways_for(&message).visibility {
                     let answer = queue.limits(&message, by).await;
                     breakers.learn_queue(arn(&message), answer, driver.clock.now());
                 }

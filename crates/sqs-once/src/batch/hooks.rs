@@ -37,7 +37,7 @@ impl Hooks {
         self.done.is_none() && self.failure.is_none()
     }
 
-    pub(super) fn of(&self, outcome: Outcome) -> Option<&Hook> {
+    pub(super) fn hook_for(&self, outcome: Outcome) -> Option<&Hook> {
         match outcome {
             Outcome::Processed | Outcome::Duplicate => self.done.as_ref(),
             Outcome::Failed | Outcome::Terminal => self.failure.as_ref(),
@@ -135,8 +135,8 @@ impl RecordEnd {
 }
 
 /// serde's own error quotes the value, and a hook's error is logged with its sources.
-const MISFIT: &str = "the value recorded for the key does not fit the type that the hook reads: an earlier version may have \
-     recorded another type";
+const MISFIT: &str = "the value in the completion does not fit the type that the hook reads: an earlier version may \
+     have stored another type";
 
 /// Omits the completion's value.
 impl fmt::Debug for RecordEnd {

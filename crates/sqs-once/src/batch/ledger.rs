@@ -169,12 +169,12 @@ fn log_end(message: &Message, entry: &Entry, levels: &RecordLevels, span: Option
 fn log(record: &Message, entry: &Entry, levels: &RecordLevels) {
     let report = &entry.report;
     let message = match report.outcome() {
-        Outcome::Processed => "record processed",
-        Outcome::Duplicate => "record duplicate",
-        Outcome::Ignored => "record ignored",
-        Outcome::InProgress => "record in progress",
-        Outcome::Failed => "record failed",
-        Outcome::Terminal => "record terminal",
+        Outcome::Processed => "message processed",
+        Outcome::Duplicate => "message duplicate",
+        Outcome::Ignored => "message ignored",
+        Outcome::InProgress => "message in progress",
+        Outcome::Failed => "message failed",
+        Outcome::Terminal => "message terminal",
     };
     macro_rules! line {
         ($level:ident) => {

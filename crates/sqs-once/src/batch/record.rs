@@ -115,7 +115,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Runs the records of a message group one after the other. The first failure ends it.
-    pub(super) async fn lane(&self, lane: Lane, start: Routed<'_>) {
+    pub(super) async fn run_lane(&self, lane: Lane, start: Routed<'_>) {
         let (mut record, mut rest) = (lane.first, lane.rest);
         let mut start = Some(start);
         // The batch may have stopped while the record before it ran. Then all of its rest was returned.
@@ -138,7 +138,7 @@ impl<'a> Batch<'a> {
         for at in rest {
             if self.take(at) {
                 let mut record = self.record(at);
-                let report = self.returned(&mut record, stopped.clone()).await;
+                let report = self.end_returned(&mut record, stopped.clone()).await;
                 self.end(record, report);
             }
         }
@@ -173,7 +173,7 @@ impl<'a> Batch<'a> {
     ) -> Result<Report, Report> {
         let (route, mut slot) = self.start(record, start).await?;
         loop {
-            let keyed = self.keyed(record, route, slot).await?;
+            let keyed = self.prepare_key(record, route, slot).await?;
             if let Some(together) = &self.together {
                 self.keyed_in_order(together, record.at).await;
             }
@@ -181,7 +181,7 @@ impl<'a> Batch<'a> {
             let leader = match self.leaders.join(&id, record.at) {
                 Place::Leads(leads) => {
                     record.leads = Some(leads);
-                    return self.lead(record, keyed).await;
+                    return self.claim_and_handle(record, keyed).await;
                 }
                 Place::Follows(leader) => leader,
             };
@@ -192,14 +192,14 @@ impl<'a> Batch<'a> {
             drop(keyed);
             self.drop_unread_body(record, route);
             let ended = leader.ended().await;
-            if let Some(report) = self.like(record, &ended).await {
+            if let Some(report) = self.end_like_leader(record, &ended).await {
                 return Ok(report);
             }
             self.leaders.replace(&id, &leader);
             // It fetches its body again, and must not wait for memory that it holds itself.
             record.message = None;
             let way = self.gate.enter(route, &self.stop).await;
-            slot = self.entered(record, way).await?;
+            slot = self.take_slot(record, way).await?;
         }
     }
 
@@ -217,32 +217,34 @@ impl<'a> Batch<'a> {
             },
         };
         match start {
-            Ok((route, way)) => Ok((route, self.entered(record, way).await?)),
+            Ok((route, way)) => Ok((route, self.take_slot(record, way).await?)),
             Err(NoRoute::Ignored(reason)) => Err(Report::Ignored { reason }),
             Err(NoRoute::Terminal(error)) => {
                 // The counts of the records that no route takes come last.
                 let last = self.engine.routes.len();
                 self.ledger.count(last, |tally| tally.undecodable += 1);
-                Err(self.terminal(record, Cause::from(Reason::of(&error))).await)
+                Err(self
+                    .end_terminal(record, Cause::from(Reason::of(&error)))
+                    .await)
             }
             Err(NoRoute::Retry(error)) => Err(Report::failed(Reason::of(&error))),
         }
     }
 
-    async fn entered<'b>(
+    async fn take_slot<'b>(
         &'b self,
         record: &mut Record,
         way: Way<Slot<'b>>,
     ) -> Result<Slot<'b>, Report> {
         match way {
             Way::In(slot) => Ok(slot),
-            Way::Shut => Err(self.shut(record).await),
+            Way::Shut => Err(self.end_by_breaker(record).await),
             Way::Returned(why) => Err(Report::untried(why)),
         }
     }
 
     /// Prepares a record up to its claim. A record that has no claim ends here.
-    async fn keyed<'b>(
+    async fn prepare_key<'b>(
         &'b self,
         record: &mut Record,
         route: usize,
@@ -251,11 +253,11 @@ impl<'a> Batch<'a> {
         let prepared = match self.prepare(record, route).await {
             Ok(prepared) => prepared,
             Err(unready) => {
-                let _slot = self.gate.kept(route, slot);
+                let _slot = self.gate.slot_until_ended(route, slot);
                 return Err(match unready {
                     Unready::Ended(report) => report,
-                    Unready::Terminal(cause) => self.terminal(record, cause).await,
-                    Unready::Failed(failure) => self.failed(record, failure).await,
+                    Unready::Terminal(cause) => self.end_terminal(record, cause).await,
+                    Unready::Failed(failure) => self.end_failed(record, failure).await,
                 });
             }
         };
@@ -274,8 +276,10 @@ impl<'a> Batch<'a> {
                 work,
             }),
             Err(error) => {
-                let _slot = self.gate.kept(route, slot);
-                Err(self.terminal(record, Cause::from(Reason::of(&error))).await)
+                let _slot = self.gate.slot_until_ended(route, slot);
+                Err(self
+                    .end_terminal(record, Cause::from(Reason::of(&error)))
+                    .await)
             }
         }
     }
@@ -293,8 +297,8 @@ impl<'a> Batch<'a> {
             let reason = Reason::of(missing);
             match settings.missing_key {
                 MissingKey::Terminal => {
-                    let _slot = self.gate.kept(route, slot);
-                    return self.terminal(record, Cause::from(reason)).await;
+                    let _slot = self.gate.slot_until_ended(route, slot);
+                    return self.end_terminal(record, Cause::from(reason)).await;
                 }
                 MissingKey::Retry => return Report::failed(reason),
                 MissingKey::ProcessUnprotected => {}
@@ -306,7 +310,11 @@ impl<'a> Batch<'a> {
             let item = key.and_then(|key| Ok((codec.item_id(&key)?, key)));
             let (item, key) = match item {
                 Ok(item) => item,
-                Err(error) => return self.terminal(record, Cause::from(Reason::of(&error))).await,
+                Err(error) => {
+                    return self
+                        .end_terminal(record, Cause::from(Reason::of(&error)))
+                        .await;
+                }
             };
             let warning = Code::Unprotected.because(UNPROTECTED);
             record.warnings.push(warning);
@@ -328,7 +336,11 @@ impl<'a> Batch<'a> {
     }
 
     /// Claims a record's key and handles the record.
-    async fn lead<'b>(&'b self, record: &mut Record, keyed: Keyed<'b>) -> Result<Report, Report> {
+    async fn claim_and_handle<'b>(
+        &'b self,
+        record: &mut Record,
+        keyed: Keyed<'b>,
+    ) -> Result<Report, Report> {
         let Keyed {
             slot,
             candidate,
@@ -358,7 +370,7 @@ impl<'a> Batch<'a> {
         };
         let (candidate, decided) = self.claim(candidate, &mut places).await;
         if !matches!(decided, Ok((Admission::Run { .. }, _))) {
-            self.waits_for_no_claim(record);
+            self.unblock_batch_call(record);
         }
         let follows_unknown = candidate.follows_unknown;
         let (fence, first_attempt, transaction) = match decided {
@@ -371,11 +383,11 @@ impl<'a> Batch<'a> {
             )) => (fence, first_attempt, transaction),
             Ok((Admission::Refused(refusal), _)) => {
                 let slot = places.slot;
-                let _slot = slot.and_then(|slot| self.gate.kept(route, slot));
+                let _slot = slot.and_then(|slot| self.gate.slot_until_ended(route, slot));
                 drop(places.handler);
-                return Ok(self.refused(record, refusal).await);
+                return Ok(self.end_refused(record, refusal).await);
             }
-            Err(error) => return Err(self.unclaimed(record, candidate, &error)),
+            Err(error) => return Err(self.end_unclaimed(record, candidate, &error)),
         };
         let admitted = Admitted {
             key: candidate.key,
@@ -402,14 +414,14 @@ impl<'a> Batch<'a> {
         Box::pin(async move {
             match self.start_handler(route).await {
                 Way::In(handler) => Ok(handler),
-                Way::Shut => Err(self.shut(record).await),
+                Way::Shut => Err(self.end_by_breaker(record).await),
                 Way::Returned(why) => Err(Report::untried(why)),
             }
         })
     }
 
     /// Ends a record whose claim the store has not decided on.
-    fn unclaimed(&self, record: &Record, candidate: Candidate, error: &StoreError) -> Report {
+    fn end_unclaimed(&self, record: &Record, candidate: Candidate, error: &StoreError) -> Report {
         self.ledger.log_once(error);
         let reason = format!("its key could not be claimed: {}", error.kind());
         let report = Report::failed(Code::NotClaimed.because(reason));
@@ -425,7 +437,7 @@ impl<'a> Batch<'a> {
         }
         match error.kind() {
             // The store may have written the claim.
-            StoreErrorKind::Unanswered => self.after_own_claim(record, route, report),
+            StoreErrorKind::Unanswered => self.hide_while_claimed(record, route, report),
             _ => report,
         }
     }

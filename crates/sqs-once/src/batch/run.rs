@@ -32,7 +32,7 @@ use super::together::Together;
 /// The most records that are routed in a row. Routing runs user code, and requests are sent in between.
 const ROUTED: usize = 200;
 
-/// What the records of a batch share. A record's own state is where its future waits: see [`Batch::lane`].
+/// What the records of a batch share. A record's own state is where its future waits: see [`Batch::run_lane`].
 pub(super) struct Batch<'a> {
     pub(super) engine: &'a Engine,
     pub(super) ledger: &'a Ledger,
@@ -197,7 +197,7 @@ impl<'a> Batch<'a> {
                 let mut has_started = starting.start(&mut active, context);
                 for tail in self.take_tails() {
                     has_started = true;
-                    active.push(self.tail(tail));
+                    active.push(self.finish_tail(tail));
                 }
                 match active.poll_next_unpin(context) {
                     Poll::Ready(Some(())) => {}
@@ -311,7 +311,7 @@ impl<'b, 'a> Starting<'b, 'a> {
                 break;
             };
             started += 1;
-            active.push(batch.lane(lane, start).boxed());
+            active.push(batch.run_lane(lane, start).boxed());
             // Up to its claim, so that the request that it joins is known to be full.
             while let Poll::Ready(Some(())) = active.poll_next_unpin(context) {}
         }

@@ -24,8 +24,7 @@ use super::run::Batch;
 
 /// The place of a batch handler's route. It is the only one, because a router has no batch handlers.
 const ONLY: usize = 0;
-pub(super) const OUT_OF_ORDER: &str =
-    "it succeeded after an earlier record of its message group failed";
+pub(super) const OUT_OF_ORDER: &str = "it succeeded after an earlier message of its group failed";
 
 /// What the records of a batch handler's batch wait for.
 pub(super) struct Together {
@@ -86,7 +85,7 @@ pub(super) enum Called {
         result: Result<Done, Failure>,
         /// The transaction of all records, for the first that has succeeded.
         transaction: Option<Box<dyn OpenTransaction>>,
-        /// Whether it succeeded after an earlier record of its message group failed.
+        /// Whether it succeeded after an earlier message of its group failed.
         is_out_of_order: bool,
     },
     /// The record is not part of the call, or its writes would commit out of order.
@@ -503,7 +502,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// A record cannot commit, because an earlier record of its message group has failed, which lacked this dependency.
+/// A record cannot commit, because an earlier message of its group has failed, which lacked this dependency.
 fn behind_failed(lacks: Option<Arc<str>>) -> Returns {
     let report = Report::failed(Untried::GroupStopped.reason());
     Returns { report, lacks }

@@ -180,7 +180,7 @@ impl UnknownOutcome {
     }
 
     /// Asks the hook before the handler's call.
-    pub(super) fn before(
+    pub(super) fn reconcile_before(
         &self,
         reason: Reason,
         attempt: EarlierAttempt,

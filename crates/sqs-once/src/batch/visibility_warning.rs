@@ -41,7 +41,7 @@ pub(super) async fn watch(
                 records = messages.len(),
                 message_id = oldest.id(),
                 visibility_timeout_ms = timeout.as_millis() as u64,
-                "the queue's visibility timeout is nearly over: it may deliver these records again while they \
+                "the queue's visibility timeout is nearly over: it may deliver these messages again while they \
                  are worked on; make it longer, or the batches smaller"
             );
         }
@@ -58,7 +58,7 @@ async fn timeout(
     held: Duration,
     deadline: Deadline,
 ) -> Option<Duration> {
-    let queue = engine.failed.of(message).visibility.as_deref()?;
+    let queue = engine.failed.ways_for(message).visibility.as_deref()?;
     let half = deadline.cancel_at.duration_since(Instant::now()) / 2;
     sleep(half.saturating_sub(held)).await;
     queue.timeout(message).await

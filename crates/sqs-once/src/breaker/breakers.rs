@@ -203,7 +203,7 @@ impl Breakers {
         let ids = self.ids();
         let read = answers_until(by, ids.len(), driver.store.read(&ids)).await;
         let items = read.into_iter().zip(&self.dependencies).map(|(item, one)| {
-            let failed = |error| warned(one.name(), UNREAD, Some(&error));
+            let failed = |error| log_warning(one.name(), UNREAD, Some(&error));
             item.map_err(failed).ok().flatten()
         });
         self.learn(&items.collect::<Vec<_>>(), driver.clock.now());
@@ -233,7 +233,7 @@ impl Breakers {
             Shared::Open { since, until } => (since, dependency.asks_by(until, now)),
             Shared::HalfOpen { since, .. } => (since, Timestamp::default()),
         };
-        said(dependency.name(), "the dependency is unavailable");
+        log_info(dependency.name(), "the dependency is unavailable");
         states.circuits[at] = Circuit::Open { since, until };
     }
 
@@ -323,7 +323,7 @@ impl Breakers {
     }
 
     /// Decides how long a message stays hidden while the dependency with this name is unavailable.
-    pub(crate) fn hiding(
+    pub(crate) fn plan_hiding(
         &self,
         name: &str,
         message: &Message,
@@ -339,7 +339,7 @@ impl Breakers {
         };
         let left = queue.deliveries.left(message.receive_count().unwrap_or(1));
         let age = message.sent_at().map(|sent_at| now.since(sent_at));
-        let keeps = queue.keeps(age.unwrap_or_default());
+        let keeps = queue.longest_hiding(age.unwrap_or_default());
         if left == 0 || keeps.is_some_and(|keeps| keeps < one.probe_every) {
             return Hiding::LastChance;
         }
@@ -376,7 +376,7 @@ impl Breakers {
             let item = match claimed(driver, &claim, by).await {
                 Ok(Claimed::Refused(item)) => item,
                 Ok(Claimed::Written { .. }) => {
-                    warned(
+                    log_warning(
                         name,
                         "the dependency is unavailable: its breaker opens",
                         None,
@@ -384,7 +384,7 @@ impl Breakers {
                     return true;
                 }
                 Err(error) => {
-                    warned(
+                    log_warning(
                         name,
                         "the breaker opens in this environment only",
                         Some(&error),
@@ -394,7 +394,7 @@ impl Breakers {
             };
             match (Shared::of(Some(&item), now), on_refused(&claim, &item)) {
                 (Shared::Open { since, until }, _) => {
-                    said(name, "the dependency is unavailable: its breaker is open");
+                    log_info(name, "the dependency is unavailable: its breaker is open");
                     let until = dependency.asks_by(until, now);
                     outcome.circuit = Circuit::Open { since, until };
                     return false;
@@ -424,13 +424,13 @@ impl Breakers {
         let item = match first_of(answers_until(by, 1, driver.store.read(&ids)).await) {
             Ok(item) => item,
             Err(error) => {
-                warned(name, UNREAD, Some(&error));
+                log_warning(name, UNREAD, Some(&error));
                 return;
             }
         };
         let (since, seen) = match Shared::of(item.as_ref(), now) {
             Shared::Closed => {
-                said(name, "the dependency is available: its breaker is closed");
+                log_info(name, "the dependency is available: its breaker is closed");
                 return;
             }
             Shared::Open { since, until } => {
@@ -446,7 +446,7 @@ impl Breakers {
         match claimed(driver, &claim, by).await {
             Ok(answer) => match (on_claimed(&claim, &answer), &answer) {
                 (Admission::Run { .. }, _) => {
-                    said(name, "one record is tried");
+                    log_info(name, "one message is tried");
                     outcome.circuit = Circuit::Probing {
                         owner,
                         since,
@@ -462,7 +462,7 @@ impl Breakers {
                 (_, Claimed::Written { .. }) => {}
             },
             Err(error) => {
-                warned(name, "the probe could not be elected", Some(&error));
+                log_warning(name, "the probe could not be elected", Some(&error));
             }
         }
     }
@@ -478,7 +478,7 @@ impl Breakers {
         let dependency = &self.dependencies[at];
         let (id, name) = (item_id(dependency.name()), &**dependency.name());
         let closing = [breaker::closing(&id, owner, driver.clock.now())];
-        said(
+        log_info(
             name,
             "the dependency is available again: its breaker closes",
         );
@@ -488,7 +488,7 @@ impl Breakers {
                 self.learn_one(at, item.as_deref(), driver.clock.now());
                 self.notify();
             }
-            Err(error) => warned(
+            Err(error) => log_warning(
                 name,
                 "the breaker closes in this environment only",
                 Some(&error),
@@ -513,11 +513,11 @@ impl Breakers {
 
 const UNREAD: &str = "the breaker's state could not be read";
 
-fn said(dependency: &str, what: &'static str) {
+fn log_info(dependency: &str, what: &'static str) {
     info!(target: LOG, dependency, "{what}");
 }
 
-fn warned(dependency: &str, what: &'static str, error: Option<&StoreError>) {
+fn log_warning(dependency: &str, what: &'static str, error: Option<&StoreError>) {
     let error = error.map(StoreError::to_string);
     warn!(target: LOG, dependency, error, "{what}");
 }

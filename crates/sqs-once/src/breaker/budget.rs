@@ -24,7 +24,7 @@ pub(crate) struct QueueLimits {
 impl QueueLimits {
     /// Returns how long a message of this age may stay hidden at most. SQS deletes it at its expiry, even if it is hidden.
     /// Returns `None` for a message that is older than the retention, because then another retention holds.
-    pub(crate) fn keeps(self, age: Duration) -> Option<Duration> {
+    pub(crate) fn longest_hiding(self, age: Duration) -> Option<Duration> {
         let left = self.retention.checked_sub(age)?;
         Some(left.saturating_sub(BEFORE_EXPIRY))
     }
@@ -181,10 +181,10 @@ mod tests {
             deliveries: Deliveries::Unlimited,
             retention: hour,
         };
-        assert_eq!(queue.keeps(30 * minute), Some(15 * minute));
-        assert_eq!(queue.keeps(50 * minute), Some(Duration::ZERO));
+        assert_eq!(queue.longest_hiding(30 * minute), Some(15 * minute));
+        assert_eq!(queue.longest_hiding(50 * minute), Some(Duration::ZERO));
         // It is still there, so that the queue keeps messages for longer.
-        assert_eq!(queue.keeps(61 * minute), None);
+        assert_eq!(queue.longest_hiding(61 * minute), None);
     }
 
     #[test]

@@ -112,7 +112,7 @@ pub(super) fn foreign_items() -> Vec<Row> {
     ];
     rows.extend(["EXPIRED", "completed", ""].map(|status| {
         let unknown = (Status::Unknown(status.to_owned()), Some(0), Some(0));
-        row("an item of unknown status is never claimed or recorded over, even by its owner")
+        row("an item of unknown status is never claimed or completed, even by its owner")
             .foreign_with(unknown, |item, me| item.owner = Some(me))
             .claim(1, RETENTION, UnknownStatus)
             .settle(1, record(RETENTION, None, None), Refused)
@@ -174,15 +174,15 @@ pub(super) fn settlements() -> Vec<Row> {
             .settle(1, renew(LEASE * 2), Refused)
             .release(1, Written)
             .settle(1, renew(LEASE * 2), Refused),
-        row("an effect is recorded for a new key, and once if it is sent again")
+        row("a new key is completed without a claim, once even if the request is repeated")
             .settle(1, one(), Written)
             .settle(1, one(), Refused)
             .claim(2, 0, Duplicate),
-        row("an effect is recorded over a live claim, with its own fingerprint and a larger fence")
+        row("a completion without a claim replaces a live claim, with its own fingerprint and a larger fence")
             .claim(1, 0, Runs)
             .settle(2, record(0, None, None), Written)
             .settle(1, complete(), Refused),
-        row("a valid completion refuses a record, and an expired one is replaced with a larger fence")
+        row("a valid completion refuses another, and an expired one is replaced with a larger fence")
             .settle(1, record(0, None, RECEIPT), Written)
             .settle(2, one(), Refused)
             .settle(2, record(RETENTION + 999, None, None), Refused)

@@ -75,7 +75,7 @@ impl HandlerSettings {
         if mode.commits_effects() && missing_key == MissingKey::ProcessUnprotected {
             return Err(ConfigError::conflicting(
                 "the setting `missing_key`",
-                "is `ProcessUnprotected`, but the handler's effect commits with the record of its key",
+                "is `ProcessUnprotected`, but the handler's effect commits with the completion of its key",
                 "`Terminal` or `Retry`",
             ));
         }
@@ -86,9 +86,9 @@ impl HandlerSettings {
         {
             return Err(ConfigError::conflicting(
                 "the setting `unknown_outcome`",
-                "is set, but only a handler that is called for each record, after its key was claimed, can be kept from \
-                 repeating an effect",
-                "no such setting for `RecordAfter` and effects that commit with their record",
+                "is set, but only a handler that is called for each message, after its key was claimed, can be kept \
+                 from repeating an effect",
+                "no such setting for `RecordAfter` and effects that commit with their completion",
             ));
         }
         idempotency.on_unknown = unknown_outcome.on_unknown();

@@ -11,7 +11,7 @@ use crate::record::Message;
 
 use super::attributes::{attributes, original};
 use super::queue::names;
-use super::sqs::{arn_parts, said};
+use super::sqs::{arn_parts, describe};
 use super::{BoxError, Cause, DeadLetters, Sending};
 
 pub(super) struct DeadLetterQueue {
@@ -66,7 +66,7 @@ impl DeadLetters for DeadLetterQueue {
             if adds && sent.as_ref().is_err_and(is_invalid) {
                 sent = with(own).send().await;
             }
-            let sent = sent.map_err(|error| said(&error, "sqs:SendMessage"))?;
+            let sent = sent.map_err(|error| describe(&error, "sqs:SendMessage"))?;
             sent.message_id().ok_or(UNCONFIRMED)?;
             Ok(())
         })

@@ -46,7 +46,7 @@ pub(crate) struct Ways {
 
 impl FailedRecords {
     /// Returns where a message of its queue goes.
-    pub(crate) fn of(&self, message: &Message) -> &Ways {
+    pub(crate) fn ways_for(&self, message: &Message) -> &Ways {
         let arn = message.queue_arn();
         arn.and_then(|arn| self.by_arn.get(arn))
             .unwrap_or(&self.others)
@@ -60,7 +60,7 @@ impl FailedRecords {
             waits.push((message, wait));
         }
         let hidden = by_arn.into_values().filter_map(|waits| {
-            let visibility = self.of(waits.first()?.0).visibility.as_deref()?;
+            let visibility = self.ways_for(waits.first()?.0).visibility.as_deref()?;
             Some(visibility.hide(waits, ran))
         });
         join_all(hidden).await;

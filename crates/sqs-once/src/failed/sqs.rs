@@ -19,7 +19,7 @@ pub(super) async fn client_from_env() -> Client {
 }
 
 /// Formats an error in one line. Leaves out SQS's own message, because it quotes receipt handles and message groups.
-pub(super) fn said<E>(error: &SdkError<E>, action: &str) -> String
+pub(super) fn describe<E>(error: &SdkError<E>, action: &str) -> String
 where
     E: ProvideErrorMetadata + Error + 'static,
 {

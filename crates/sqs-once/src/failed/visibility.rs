@@ -17,7 +17,7 @@ use crate::env::process_env;
 use crate::record::Message;
 use crate::time::{Clock, Timestamp};
 
-use super::sqs::{arn_parts, said};
+use super::sqs::{arn_parts, describe};
 use super::{UNANSWERED, Visibility};
 
 /// SQS's limit of entries per request, and our limit of requests in flight.
@@ -66,7 +66,7 @@ impl SourceQueue {
                 let error = format!("SQS answered {}", code.unwrap_or("without the messages"));
                 (unconfirmed > 0).then_some((unconfirmed, error))
             }
-            Err(error) => Some((count, said(&error, "sqs:ChangeMessageVisibility"))),
+            Err(error) => Some((count, describe(&error, "sqs:ChangeMessageVisibility"))),
         }
     }
 }
@@ -83,7 +83,7 @@ impl SourceQueue {
             .ok_or("the event has no ARN of a queue")?;
         let asked = self.client.get_queue_attributes().queue_url(url);
         let answer = asked.set_attribute_names(Some(names.to_vec())).send().await;
-        let answer = answer.map_err(|error| said(&error, "sqs:GetQueueAttributes"))?;
+        let answer = answer.map_err(|error| describe(&error, "sqs:GetQueueAttributes"))?;
         Ok(answer.attributes.unwrap_or_default())
     }
 }
@@ -120,7 +120,7 @@ impl Visibility for SourceQueue {
                 warn!(
                     records,
                     error,
-                    "records come back when the queue's visibility timeout ends, not when they should"
+                    "messages come back when the queue's visibility timeout ends, not when they should"
                 );
             }
         })

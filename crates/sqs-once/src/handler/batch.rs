@@ -75,17 +75,17 @@ impl<T> Batch<T> {
         self.records.iter().map(BatchRecord::payload)
     }
 
-    /// Creates a [`BatchOutcome`] to fill in: every record counts as failed until it is reported as succeeded.
+    /// Creates a [`BatchOutcome`] to fill in: every message counts as failed until it is reported as succeeded.
     pub fn outcome(&self) -> BatchOutcome {
         self.outcome_of(|| None)
     }
 
-    /// Returns the [`BatchOutcome`] of a batch in which every record succeeded.
+    /// Returns the [`BatchOutcome`] of a batch in which every message succeeded.
     pub fn all_succeeded(&self) -> BatchOutcome {
         self.outcome_of(|| Some(Ok(Done::default())))
     }
 
-    /// Creates [`BatchWrites`] to fill in: every record counts as failed until it is reported as succeeded with its writes.
+    /// Creates [`BatchWrites`] to fill in: every message counts as failed until it is reported with its writes.
     #[cfg(feature = "dynamodb")]
     pub fn writes(&self) -> BatchWrites {
         BatchWrites(self.outcome())
@@ -194,11 +194,11 @@ impl<T> fmt::Debug for BatchRecord<T> {
     }
 }
 
-/// The result of each record of a [`Batch`]. [`Batch::outcome`] and [`Batch::all_succeeded`] create it.
+/// The result of each message of a [`Batch`]. [`Batch::outcome`] and [`Batch::all_succeeded`] create it.
 ///
-/// Unreported records fail. If a record is reported more than once, its first failure counts, even after a success.
-/// Reports about records of another batch are ignored. A handler that returns the `BatchOutcome` of another batch fails all
-/// of its records.
+/// Unreported messages fail. If a message is reported more than once, its first failure counts, even after a success.
+/// Reports about messages of another batch are ignored. A handler that returns the `BatchOutcome` of another batch
+/// fails all of its messages.
 #[derive(Debug)]
 #[must_use = "a batch handler returns its outcome"]
 pub struct BatchOutcome {
@@ -229,7 +229,7 @@ impl BatchOutcome {
         }
     }
 
-    /// Returns each record's result, in the order of the batch with this identity.
+    /// Returns each message's result, in the order of the batch with this identity.
     pub(super) fn into_results(
         self,
         of: &Identity,
@@ -245,7 +245,7 @@ impl BatchOutcome {
     }
 }
 
-/// The [`Writes`] of each record of a [`Batch`]. [`Batch::writes`] creates it.
+/// The [`Writes`] of each message of a [`Batch`]. [`Batch::writes`] creates it.
 ///
 /// The writes of a message commit with the completion of its key, or neither is written. The consumer sends as many
 /// messages in one `TransactWriteItems` as fit in its 100 items and 4 MB. A message takes one item for its key, and one for
@@ -297,7 +297,7 @@ impl BatchOutcome {
 /// units of all its messages once more. If many deliveries are duplicates, set
 /// [`ClaimFirst`](crate::handler::ClaimFirst): duplicates then end before the call.
 ///
-/// Unreported records fail, as in a [`BatchOutcome`].
+/// Unreported messages fail, as in a [`BatchOutcome`].
 #[cfg(feature = "dynamodb")]
 #[derive(Debug)]
 #[must_use = "nothing is written unless the batch handler returns it"]

@@ -16,11 +16,11 @@ use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
 /// bulk insert.
 ///
 /// Its first argument is the [`Batch`]; up to eight extractors ([`FromBatch`]) may follow. It returns a
-/// [`BatchOutcome`] or [`BatchWrites`](crate::BatchWrites), or a `Result` of one, which reports each record:
+/// [`BatchOutcome`] or [`BatchWrites`](crate::BatchWrites), or a `Result` of one, which reports each message:
 ///
 /// | it returns | then |
 /// |---|---|
-/// | a [`BatchOutcome`] | each message ends as its record is reported; an unreported record fails |
+/// | a [`BatchOutcome`] | each message ends as it is reported; an unreported message fails |
 /// | [`BatchWrites`](crate::BatchWrites) | likewise, and the writes of each message commit with the completion of its key |
 /// | an error | every message fails with it: retryable, or terminal |
 /// | nothing, since it panics | every message has failed |
@@ -149,7 +149,7 @@ impl<S> BatchParts<S> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an extractor of a batch for a consumer with the state `{S}`",
     label = "not an extractor of a batch",
-    note = "what belongs to one record is asked of that record: `record.token()`, `record.attempt()`, `record.key()`, `record.message()`, or `record.extract::<E>().await`",
+    note = "what belongs to one message is asked of its `BatchRecord`: `record.token()`, `record.attempt()`, `record.key()`, `record.message()`, or `record.extract::<E>().await`",
     note = "after the batch a batch handler may take `Remaining`, `Context`, or `State<T>` of a consumer with exactly that state: `.state(value)`",
     note = "the transaction of a batch is a type of its own, such as `sqs_once_postgres::BatchTransaction`",
     note = "for a type of your own, implement `sqs_once::extract::FromBatch`"
@@ -192,8 +192,8 @@ impl<S: Sync> FromBatch<S> for Remaining {
     message = "`{Self}` is not something a batch handler can return",
     label = "not a batch's outcome",
     note = "return `Result<BatchOutcome, HandlerError>`, or `BatchOutcome` for a handler that can't fail as a whole",
-    note = "`orders.all_succeeded()` makes one when all went well, `orders.outcome()` one to fill in record by record",
-    note = "writes to DynamoDB that commit with the records of the keys: `Result<BatchWrites, HandlerError>`, made by `orders.writes()`"
+    note = "`orders.all_succeeded()` makes one when all went well, `orders.outcome()` one to fill in message by message",
+    note = "writes to DynamoDB that commit with the completions of the keys: `Result<BatchWrites, HandlerError>`, made by `orders.writes()`"
 )]
 pub trait IntoBatchOutcome {
     /// Whether the type contains [`Writes`](crate::Writes). Default: no.

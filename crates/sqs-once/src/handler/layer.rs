@@ -20,7 +20,7 @@ pub(crate) struct Layers(Vec<Layer>);
 
 /// The rest of a call: the inner layers and the handler. A layer runs it, or ends the message without it: see
 /// [`Handler::layer`](crate::Handler::layer).
-#[must_use = "a layer runs the handler, unless it ends the record itself"]
+#[must_use = "a layer runs the handler, unless it ends the message itself"]
 pub struct Next {
     /// The inner layers, innermost first.
     layers: Vec<Layer>,
@@ -74,7 +74,7 @@ const LOST_WRITES: &str =
 const OF_ANOTHER: &str = "a layer returned the success of another call: it must return what this message's `next.run()` \
     returned";
 
-const TOO_LATE: &str = "a layer called `next.run()` after its record had ended";
+const TOO_LATE: &str = "a layer called `next.run()` after its message had ended";
 
 /// The identity and the state of one call of a handler that layers, or a token that has expired, may end.
 #[derive(Clone, Default)]

@@ -39,7 +39,7 @@ pub struct Completion<T>(pub T);
 /// A handler's success, with its value and its writes. It belongs to the handler's message: a layer that returns it for
 /// another message fails that one.
 #[derive(Default)]
-#[must_use = "it contains what the handler returned to be recorded or written"]
+#[must_use = "it contains what the handler returned to be stored or written"]
 pub struct Done {
     pub(crate) data: Option<Arc<str>>,
     /// The writes that commit with the completion.

@@ -32,7 +32,7 @@ impl Mode {
     pub(crate) const fn recording_after(self) -> Self {
         assert!(
             self.can_record_after(),
-            "`RecordAfter` is not for this handler, whose effect commits with the record of its key"
+            "`RecordAfter` is not for this handler, whose effect commits with the completion of its key"
         );
         Self::RecordAfter
     }

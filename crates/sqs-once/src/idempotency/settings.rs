@@ -256,8 +256,8 @@ impl KeySettings {
             (None, None) if mode.commits_effects() => {
                 return Err(ConfigError::missing(
                     ALSO_READ,
-                    "is not set, but a secret hashes the keys, and an effect that commits with the record of its key \
-                     can't look under the ids without the secret as well",
+                    "is not set, but a secret hashes the keys, and an effect that commits with the completion of its \
+                     key can't look under the ids without the secret as well",
                     "nothing, or ids that are `.read_alone()`, where the table holds no keys that this namespace has hashed \
                      without the secret",
                 ));
@@ -312,7 +312,7 @@ fn check_also_read(
         Some(also_read) if also_read == codec => "is where its keys are already",
         // Another version could commit between the lookup and the commit.
         Some(_) if mode.commits_effects() => {
-            "is set, but the effect commits with the record of its key, which can't look at two ids at once"
+            "is set, but the effect commits with the completion of its key, which can't look at two ids at once"
         }
         _ => return Ok(()),
     };

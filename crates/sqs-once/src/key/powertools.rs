@@ -101,7 +101,7 @@ impl Language {
     fn written(self, parts: &[Part<'_>]) -> Result<String, KeyError> {
         let mut written = String::new();
         if let [part] = parts {
-            self.alone(part, &mut written)?;
+            self.write_single(part, &mut written)?;
             return Ok(written);
         }
         written.push('[');
@@ -117,7 +117,7 @@ impl Language {
         Ok(written)
     }
 
-    fn alone(self, part: &Part<'_>, written: &mut String) -> Result<(), KeyError> {
+    fn write_single(self, part: &Part<'_>, written: &mut String) -> Result<(), KeyError> {
         match (self, part) {
             (Self::DotNet, Part::Boolean(true)) => written.push_str("True"),
             (Self::DotNet, Part::Boolean(false)) => written.push_str("False"),

@@ -75,7 +75,7 @@ pub enum RunError {
     Cancelled,
     /// The work succeeded, and the store did not confirm its completion. If the key is not completed, the work runs
     /// again.
-    #[error("the work succeeded, but that could not be recorded: {0}")]
+    #[error("the work succeeded, but its key could not be completed: {0}")]
     NotRecorded(#[source] StoreError),
     /// The work succeeded, and the store did not confirm the commit of its effect. The effect and the completion of the key
     /// are both committed, or neither is. The next attempt is a duplicate, or does the work.

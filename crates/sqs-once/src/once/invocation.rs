@@ -357,7 +357,7 @@ fn refused<T>(
             let value = data.map(|data| recorded(&data)).transpose();
             if value.is_err() {
                 // serde's message may quote the value, which must not be logged.
-                warn!(target: "sqs_once::run", "the value recorded for the key does not fit the type that the function returns");
+                warn!(target: "sqs_once::run", "the value in the completion does not fit the type that the function returns");
             }
             Ok(Once::Duplicate(value.unwrap_or_default()))
         }

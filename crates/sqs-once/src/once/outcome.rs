@@ -16,9 +16,9 @@ use crate::store::Writes;
 /// duplicates. It is `()` for `Writes` alone.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not something that work can return",
-    label = "not a value that can be recorded",
-    note = "work returns `Result<T, E>`, where `T` implements serde's `Serialize` and `Deserialize`: it is recorded for duplicates",
-    note = "writes to DynamoDB that commit with the record of the key: `Result<Writes, E>`, or `Result<(Writes, T), E>`",
+    label = "not a value that a completion can hold",
+    note = "work returns `Result<T, E>`, where `T` implements serde's `Serialize` and `Deserialize`: the completion keeps it for duplicates",
+    note = "writes to DynamoDB that commit with the completion of the key: `Result<Writes, E>`, or `Result<(Writes, T), E>`",
     note = "`run_in_transaction` takes no writes to DynamoDB: they don't commit with another store's transaction"
 )]
 pub trait WorkOutcome<T> {

@@ -105,7 +105,7 @@ impl From<&KeyError> for Code {
     }
 }
 
-/// Why a record ended as it did. As the source of a handler's error, it gives that error its code.
+/// Why a message ended as it did. As the source of a handler's error, it gives that error its code.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct Reason {

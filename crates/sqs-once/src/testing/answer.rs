@@ -178,7 +178,7 @@ impl Answer {
         let reports: Vec<_> = reports.map(|(_, report)| report).collect();
         assert!(
             !reports.is_empty(),
-            "no record has the message id {message_id:?}\n\n{self:?}"
+            "no message has the id {message_id:?}\n\n{self:?}"
         );
         reports
     }

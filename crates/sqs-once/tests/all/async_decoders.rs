@@ -214,7 +214,7 @@ async fn a_fifo_group_waits_for_its_record_to_be_decoded_and_stops_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_completions_cant_be_recorded_nothing_more_is_claimed() {
+async fn when_keys_cant_be_completed_nothing_more_is_claimed() {
     let (slow, done): (Slow, Notes<String>) = Default::default();
     let bench = Bench::new(Consumer::new(handler(&slow, &done)).concurrency(1));
     let denied = StoreErrorKind::AccessDenied;

@@ -121,7 +121,7 @@ async fn a_duplicate_in_a_batch_ends_as_the_record_it_repeats_did_however_far_be
         let lines = bench.lines();
         let copy = lines.iter().find(|line| line["message_id"] == "m-299");
         let reason = copy.unwrap().get("reason").map(String::as_str);
-        let because = "the record with the same key in this batch failed";
+        let because = "the message with the same key in this batch failed";
         assert_eq!(reason, (id != "a").then_some(because));
         assert_eq!(seen.take().iter().filter(|one| *one == id).count(), 1);
     }
@@ -184,7 +184,7 @@ async fn a_handler_that_changes_its_payload_does_not_change_the_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn record_after_skips_what_is_recorded_and_writes_once() {
+async fn record_after_skips_what_is_completed_and_writes_once() {
     let (bench, seen) = noting_in(Mode::RecordAfter);
     assert_eq!(bench.run(["a", "bad-1"]).await, ["m-1"]);
     assert_eq!(bench.store.take_calls(), [("read", 2), ("settle", 1)]);

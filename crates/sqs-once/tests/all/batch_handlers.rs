@@ -25,7 +25,7 @@ fn noting() -> (Tested<Together>, Calls) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_call_gets_all_records_in_order_and_they_are_claimed_and_recorded_in_groups() {
+async fn one_call_gets_all_records_in_order_and_they_are_claimed_and_completed_in_groups() {
     let (bench, calls) = noting();
     let ids: Vec<_> = (0..130).map(|at| format!("k{at}")).collect();
     let bench = bench.with_consumer(|it| it.concurrency(1));
@@ -242,7 +242,7 @@ async fn what_a_slow_store_could_not_claim_in_half_of_the_time_goes_back_and_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn record_after_recognises_what_was_recorded() {
+async fn record_after_recognises_what_was_completed() {
     let (calls, notes) = Notes::pair();
     let bench = handling_batches(RecordAfter(move |orders: Batch<Order>| {
         notes.add(orders.payloads().map(|order| order.id.clone()).collect());

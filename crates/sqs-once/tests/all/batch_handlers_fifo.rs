@@ -121,7 +121,7 @@ async fn what_succeeded_behind_a_failure_is_done_and_the_log_warns_of_it() {
     let levels: Vec<_> = lines.iter().map(|line| line["level"].as_str()).collect();
     assert_eq!(levels, ["INFO", "WARN", "INFO", "WARN"]);
     assert_eq!(lines[3]["outcome"], "processed");
-    let reason = "it succeeded after an earlier record of its message group failed";
+    let reason = "it succeeded after an earlier message of its group failed";
     assert_eq!(lines[3]["reason"], reason);
     // The retry of the earlier record does not repeat its effect.
     bench.run(batch()).await;

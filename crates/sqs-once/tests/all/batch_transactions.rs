@@ -229,7 +229,7 @@ async fn where_one_record_stops_the_batch_no_record_behind_it_runs() {
     assert_eq!(booking.calls.len(), 0);
     assert_eq!(booking.database.open(), 0);
     let ends = ends(booking.lines());
-    let said = "an earlier record of the batch failed";
+    let said = "an earlier message of the batch failed";
     assert_eq!([&*ends[0].1, &*ends[2].1], [said; 2]);
     drop(held);
     assert_eq!(booking.run(batch).await, [""; 0]);

@@ -1,4 +1,4 @@
-//! Batch handlers that return `BatchWrites`: each record's writes commit with the record of its key, many in a request.
+//! Batch handlers that return `BatchWrites`: each record's writes commit with its key's completion, many in a request.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -223,7 +223,7 @@ async fn the_writes_of_a_fifo_group_commit_in_order_and_those_of_other_groups_be
 
 #[tokio::test(start_paused = true)]
 async fn nothing_commits_behind_a_failed_record_of_its_fifo_group() {
-    let after_failed = "an earlier record of its message group failed";
+    let after_failed = "an earlier message of its group failed";
     for setup in [setup, claiming] {
         let (bench, _) = setup();
         let failed = bench.run(in_groups("g/a g/bad-1 g/b h/c")).await;

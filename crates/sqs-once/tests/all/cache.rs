@@ -208,7 +208,7 @@ async fn the_key_that_was_not_needed_for_longest_makes_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_recorded_is_remembered_with_its_key_unless_it_is_long() {
+async fn a_completions_value_is_remembered_with_its_key_unless_it_is_long() {
     let (lengths, notes) = Notes::pair();
     let recording = orders()
         .call(async |order: Order| Completion("x".repeat(usize::try_from(order.total).unwrap())))

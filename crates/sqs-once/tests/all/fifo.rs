@@ -29,7 +29,7 @@ async fn after_a_failure_the_rest_of_that_group_is_returned_unclaimed_and_others
     assert!(bench.store.item("a2").is_none());
     assert!(bench.store.item("b2").is_some());
     let reason = &bench.lines()[2]["reason"];
-    let expected = "an earlier record of its message group failed";
+    let expected = "an earlier message of its group failed";
     assert!(reason.contains(expected), "{reason}");
 }
 
@@ -55,7 +55,7 @@ async fn a_duplicate_in_another_group_ends_with_the_record_it_repeats() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_of_a_group_waits_until_the_one_before_is_recorded() {
+async fn the_next_of_a_group_waits_until_the_one_before_is_completed() {
     let (bench, steps) = slow();
     bench.store.fail("settle", StoreErrorKind::Other, 1);
     assert_eq!(bench.run(in_groups("a/a1 a/a2")).await, ["m-0", "m-1"]);

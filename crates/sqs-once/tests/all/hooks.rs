@@ -14,7 +14,7 @@ use sqs_once::telemetry::Outcome;
 use sqs_once::{Completion, HandlerError, IdempotencyToken, ResultExt};
 use tokio::time::sleep;
 
-/// The message ID, the outcome and the recorded data that each call of a hook received.
+/// The message ID, the outcome and the completion's value that each call of a hook received.
 type Ends = Notes<String>;
 
 fn note(ends: &Ends) -> impl Fn(RecordEnd) -> std::future::Ready<Result<(), HandlerError>> + use<> {
@@ -41,7 +41,7 @@ async fn refuse() -> Result<(), HandlerError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_gets_what_the_handler_recorded_after_a_success_and_for_each_duplicate() {
+async fn a_hook_gets_the_completions_value_after_a_success_and_for_each_duplicate() {
     let done = Ends::default();
     let bench = receipts().with(|it| it.on_done(note(&done)));
     assert_eq!(bench.run(["o-1", "o-1"]).await, [""; 0]);
@@ -52,7 +52,7 @@ async fn a_hook_gets_what_the_handler_recorded_after_a_success_and_for_each_dupl
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_is_called_though_nothing_was_recorded_and_not_after_a_failure() {
+async fn a_hook_is_called_without_a_completions_value_and_not_after_a_failure() {
     let done = Ends::default();
     let (bench, seen) = noting();
     let bench = bench.with(|it| it.on_done(note(&done)));
@@ -85,7 +85,7 @@ async fn a_hook_gets_the_token_of_its_events_handler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_gets_the_reason_of_the_log_and_shows_no_recorded_value() {
+async fn a_hook_gets_the_reason_of_the_log_and_shows_no_completions_value() {
     let (reasons, notes) = Notes::pair();
     let noted = |end: RecordEnd, notes: &Notes<_>| {
         notes.add((end.reason().map(str::to_owned), format!("{end:?}")));
@@ -113,7 +113,7 @@ async fn a_hook_gets_the_reason_of_the_log_and_shows_no_recorded_value() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_is_called_when_the_completion_is_on_record_and_never_before() {
+async fn a_hook_is_called_when_the_key_is_completed_and_never_before() {
     let statuses = Notes::default();
     let bench = receipts();
     let (store, notes) = (bench.store.clone(), statuses.clone());
@@ -186,7 +186,7 @@ async fn a_hook_that_panics_or_never_ends_fails_its_record_alone_and_in_time() {
     assert_eq!(bench.run(ids).await, ["m-0", "m-1"]);
     // Half of the default margin remains.
     assert_eq!(bench.elapsed(), bench.timeout - SECOND / 2);
-    // All three effects are recorded.
+    // All three keys are completed.
     for id in ids {
         assert_eq!(bench.store.item(id).unwrap().status, Status::Completed);
     }
@@ -203,7 +203,7 @@ async fn a_failure_hook_is_called_for_every_record_that_was_tried_in_vain() {
     let mut called = failures.take();
     called.sort();
     let expected = [
-        // Its effect happened, but the result is not on record.
+        // Its effect happened, but its key is not completed.
         "m-0 failed nothing",
         "m-1 failed nothing",
         "m-2 terminal nothing",
@@ -338,7 +338,7 @@ async fn a_hooks_terminal_error_makes_its_record_terminal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_recorded_is_not_logged_when_a_hook_asks_for_another_type() {
+async fn a_completions_value_is_not_logged_when_a_hook_asks_for_another_type() {
     let bench = receipts().with(|it| {
         it.on_done(async |end: RecordEnd| {
             let _: Option<u64> = end.completion()?;

@@ -1,4 +1,4 @@
-//! Hostile user code in one record never prevents the other records from being recorded and answered.
+//! Hostile user code in one record never prevents the other records from being completed and answered.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -166,7 +166,7 @@ fn handlers_that_a_blocking_one_held_up_never_start_after_the_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn handlers_that_compute_do_not_keep_finished_effects_from_being_recorded() {
+async fn handlers_that_compute_do_not_keep_finished_effects_from_being_completed() {
     let steps = Notes::default();
     let (effects, settlements) = (steps.clone(), steps.clone());
     let bench = handling(move |_: Order| {
@@ -185,7 +185,7 @@ async fn handlers_that_compute_do_not_keep_finished_effects_from_being_recorded(
     assert_eq!(bench.run(keys(20)).await, [""; 0]);
     let steps = steps.take();
     let first = steps.iter().position(|step| *step == "settle").unwrap();
-    assert!(first < 10, "{first} effects before the first was recorded");
+    assert!(first < 10, "{first} effects before the first was completed");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! Effects of work without SQS that commit with the record of their key: what only work promises.
+//! Effects of work without SQS that commit with the completion of their key: what only work promises.
 
 use std::sync::Arc;
 
@@ -125,7 +125,7 @@ async fn two_attempts_at_once_have_one_effect_and_the_other_gets_its_value() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_can_not_commit_with_the_record_of_its_key_is_refused_before_the_work_runs() {
+async fn what_can_not_commit_with_the_completion_of_its_key_is_refused_before_the_work_runs() {
     let secret = || KeySecret::new([7; 32]).unwrap();
     let other = Namespace::new("other").unwrap();
     for way in BOTH {

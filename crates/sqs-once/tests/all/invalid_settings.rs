@@ -34,7 +34,7 @@ fn plain() -> Handler {
     handling(async |_: Order| {})
 }
 
-/// A handler whose effect commits with the record of its key.
+/// A handler whose effect commits with the completion of its key.
 fn writing() -> Handler {
     handling(write)
 }
@@ -75,7 +75,7 @@ async fn init_names_each_setting_of_a_handler_that_the_code_sets_wrongly() {
     let own = Namespace::new("test").unwrap();
     let strict = reading("fn").payload_mismatch(PayloadMismatch::Retry);
     let terminal = reading("fn").payload_mismatch(PayloadMismatch::Terminal);
-    let commits = "`also_read` is set, but the effect commits with the record";
+    let commits = "`also_read` is set, but the effect commits with the completion";
     let slash = "the JSON pointer is \"id\": expected a `/` at its beginning";
     let tilde = "the JSON pointer is \"/a~\": expected `~0` for a `~`";
     let inner_tilde = "the JSON pointer is \"/a~2b\": expected `~0` for a `~`";

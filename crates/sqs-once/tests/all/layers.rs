@@ -300,7 +300,7 @@ async fn a_success_completes_no_other_message() {
             answer.assert_failed("o-2");
             let why = answer.reason("o-2").unwrap();
             let told = match carry {
-                Carry::Next => "after its record had ended",
+                Carry::Next => "after its message had ended",
                 Carry::Success | Carry::SuccessOverOwn => "the success of another call",
             };
             assert_contains!(why, told);

@@ -112,14 +112,14 @@ fn the_service_is_ours_then_powertools_then_the_namespace() {
 fn the_level_of_a_records_line_is_chosen_by_its_outcome_and_the_code_wins() {
     let levels = ("SQS_ONCE_RECORD_LEVELS", "duplicate=debug, failed=ERROR");
     let set = lines(&[levels]);
-    assert_eq!(said(&set, "record processed")[0]["level"], "INFO");
-    assert_eq!(said(&set, "record failed")[0]["level"], "ERROR");
-    assert_eq!(said(&set, "record duplicate").len(), 0, "{set:#?}");
+    assert_eq!(said(&set, "message processed")[0]["level"], "INFO");
+    assert_eq!(said(&set, "message failed")[0]["level"], "ERROR");
+    assert_eq!(said(&set, "message duplicate").len(), 0, "{set:#?}");
 
     let all_errors = ("SQS_ONCE_RECORD_LEVELS", "processed=error");
     let by_code = lines(&[all_errors, ("SET_BY_CODE", "1")]);
-    assert_eq!(said(&by_code, "record processed").len(), 0, "{by_code:#?}");
-    assert_eq!(said(&by_code, "record failed")[0]["level"], "WARN");
+    assert_eq!(said(&by_code, "message processed").len(), 0, "{by_code:#?}");
+    assert_eq!(said(&by_code, "message failed")[0]["level"], "WARN");
 }
 
 #[test]

@@ -178,7 +178,7 @@ async fn a_process_whose_code_can_not_keep_its_key_answers_the_others_and_ends_i
 
 /// The variable that starts the function below.
 const LATE: &str = "SQS_ONCE_TEST_LATE";
-const RECORDED: &str = "the effect is recorded";
+const DONE: &str = "the key is completed";
 
 /// Serves a consumer that answers the batch of an effect when the process's standard input is closed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -190,7 +190,7 @@ async fn a_function_whose_answer_is_late() {
         .call(async |_: serde_json::Value| {})
         .namespace("test")
         .on_done(async |_| {
-            println!("{RECORDED}");
+            println!("{DONE}");
             block();
             Ok(())
         });
@@ -209,7 +209,7 @@ async fn a_batch_whose_answer_is_gone_comes_back_and_ends_as_duplicates() {
     tokio::select! {
         answer = lambda.invoke(event.clone(), LIMIT) => panic!("{answer:?}"),
         // The invocation ends without its answer, as at the timeout.
-        () = async { while output.next_line().await.unwrap().unwrap() != RECORDED {} } => {}
+        () = async { while output.next_line().await.unwrap().unwrap() != DONE {} } => {}
     }
 
     drop(function.stdin.take());

@@ -98,7 +98,7 @@ fn is_expired(item: &Item) -> bool {
 }
 
 #[test]
-fn a_claim_is_admitted_only_where_nobody_may_be_working_and_nothing_is_on_record() {
+fn a_claim_is_admitted_only_where_nobody_may_be_working_and_nothing_is_completed() {
     let mut admitted = 0;
     for item in items() {
         assert!(!claim().admitted_by(Some(&item)), "unseen: {item:?}");
@@ -280,7 +280,7 @@ fn a_look_up_runs_unless_a_valid_completion_or_an_unknown_status_stands_there() 
 }
 
 #[test]
-fn a_completion_is_acknowledged_only_if_one_is_on_record() {
+fn a_completion_is_acknowledged_only_if_the_item_is_completed() {
     let recording = Settling::Record(recording());
     for settling in [Settling::complete(NOW, None), recording.clone()] {
         let is_claimed = settling != recording;
@@ -335,7 +335,7 @@ fn a_commit_is_admitted_where_a_claim_would_be_and_over_its_own_claim_and_never_
 }
 
 #[test]
-fn a_refused_commit_is_acknowledged_only_if_the_effect_is_on_record() {
+fn a_refused_commit_is_acknowledged_only_if_the_key_is_completed() {
     assert_eq!(on_committed(ME, None, None), Ok(()));
     let mine = Fingerprint::from_body("mine");
     for item in items() {

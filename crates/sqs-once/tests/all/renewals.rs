@@ -187,7 +187,7 @@ async fn a_record_that_is_left_out_of_a_batch_handlers_call_holds_no_key() {
     let undecodable = Record::text("no JSON").message_id("bad").fifo("g");
     let event = Event::new([order("a", "h"), undecodable, order("left", "g")]);
     let (answer, ()) = tokio::join!(bench.run(event), passes(31));
-    answer.assert_reason("left", "an earlier record of its message group");
+    answer.assert_reason("left", "an earlier message of its group");
     for _ in 0..30 {
         assert!(lease(&bench).await.is_some());
         passes(1).await;

@@ -326,7 +326,7 @@ async fn an_open_breaker_returns_the_records_of_the_routes_that_depend_on_it_and
     assert_eq!(answer.retried().len(), 20);
     answer.assert_reason("o-38", "unavailable: payments: its breaker is open");
     assert_eq!(done.take().len(), 20);
-    // After the pause, one record is tried, and the other route does not wait for it.
+    // After the pause, one message is tried, and the other route does not wait for it.
     bench.clock().advance(31 * SECOND);
     let again = Event::new((40..80).map(record));
     let answer = bench.run(again).await;

@@ -17,7 +17,7 @@ use tokio::time::sleep;
 const MARGIN: Duration = Duration::from_millis(375);
 const UNCLAIMED: &str = "its key could not be claimed: the store did not answer";
 const UNRECORDED: &str =
-    "the handler succeeded, but that could not be recorded: the store did not answer";
+    "the handler succeeded, but its key could not be completed: the store did not answer";
 
 /// The batch ended by itself, and the log has this error of the store, once.
 fn assert_store_error(bench: &Bench) {

@@ -78,14 +78,14 @@ async fn throttled_requests_are_sent_again_until_the_deadline_and_not_after() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_effect_that_could_not_be_recorded_is_not_acknowledged() {
+async fn an_effect_whose_key_could_not_be_completed_is_not_acknowledged() {
     for kind in [Other, AccessDenied] {
         let (bench, seen) = noting();
         bench.store.always_fails("settle", kind);
         assert_eq!(bench.run(["a"]).await, ["m-0"]);
         let line = bench.line();
         assert_eq!(line["outcome"], "failed");
-        assert_contains!(line["reason"], &format!("could not be recorded: {kind}"));
+        assert_contains!(line["reason"], &format!("could not be completed: {kind}"));
         // The claim remains, so the effect is not repeated before the lease expires.
         assert_eq!(bench.run(["a"]).await, ["m-0"]);
         assert_eq!(bench.outcomes(), "in_progress");
@@ -256,7 +256,7 @@ async fn when_completions_are_denied_no_further_handler_starts() {
     let ids = (0..100).map(|at| at.to_string());
     assert_eq!(bench.run(ids).await.len(), 100);
     let effects = seen.len();
-    assert!(effects <= 25, "{effects} effects that nobody recorded");
+    assert!(effects <= 25, "{effects} effects without a completion");
 }
 
 #[tokio::test(start_paused = true)]

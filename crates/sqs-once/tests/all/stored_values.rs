@@ -1,4 +1,4 @@
-//! Values stored in tables. If a key or body produced another value, the consumer would not recognise recorded events.
+//! Values stored in tables. If a key or body produced another value, the consumer would not recognise completed events.
 
 use sqs_once::BusinessKey;
 use sqs_once::key::{Fingerprint, KeyPart, Namespace};

@@ -53,7 +53,7 @@ async fn an_assertion_that_fails_shows_the_batch() {
 }
 
 #[tokio::test(start_paused = true)]
-#[should_panic(expected = "no record has the message id \"m-3\"\n\nthe batch:\n  m-1")]
+#[should_panic(expected = "no message has the id \"m-3\"\n\nthe batch:\n  m-1")]
 async fn an_assertion_about_an_unknown_record_says_so() {
     mixed().await.assert_processed("m-3");
 }
@@ -144,7 +144,7 @@ fn json_that_is_no_event_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_crash_the_effect_is_not_on_record_and_its_claim_lapses_by_the_clock() {
+async fn after_a_crash_the_key_is_not_completed_and_its_claim_lapses_by_the_clock() {
     let bench = Bench::new(obedient()).timeout(Duration::from_secs(10));
     let event = one("a");
     bench.run_and_crash(&event).await;
@@ -216,7 +216,7 @@ async fn faults_hit_the_operation_they_are_for_and_end_by_themselves() {
 
     store.fail(Operation::Complete, StoreErrorKind::Other, 1);
     let answer = bench.run(event("a")).await;
-    answer.assert_reason("m-1", "could not be recorded");
+    answer.assert_reason("m-1", "could not be completed");
     // The release in the same request arrived.
     let released = bench.item("bad").await.unwrap();
     assert_eq!(released.lease_until, Some(Timestamp::default()));

@@ -1,4 +1,4 @@
-//! Handlers that return `Writes`: the writes commit with the record of their key, or not at all.
+//! Handlers that return `Writes`: the writes commit with the completion of their key, or not at all.
 
 use crate::support::sqs::Sqs;
 use crate::support::{Bench, DLQ, Order, SECOND, Seen, Tested, assert_contains, grouped, handling};

@@ -1,4 +1,4 @@
-//! Effects that commit with the record of their key: what `Writes` and a transaction of the store promise alike, to
+//! Effects that commit with the completion of their key: what `Writes` and a transaction of the store promise alike, to
 //! consumers and to work without SQS.
 
 use std::ops::Deref;
@@ -240,7 +240,7 @@ impl Committing {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_effect_the_value_and_the_record_of_the_key_commit_together() {
+async fn the_effect_the_value_and_the_completion_of_the_key_commit_together() {
     for (entry, way) in ALL {
         let it = Committing::new(entry, way);
         for id in ["a", "b"] {
@@ -388,7 +388,7 @@ async fn a_key_that_another_process_has_committed_is_known_from_the_stores_answe
 }
 
 #[tokio::test(start_paused = true)]
-async fn hooks_get_what_was_recorded_once_it_is_committed() {
+async fn hooks_get_the_completions_value_once_it_is_committed() {
     for way in BOTH {
         let (told, reads) = (Notes::default(), Arc::new(OnceLock::<ReadsEffects>::new()));
         let note = |name: &'static str| {

@@ -70,7 +70,7 @@ async fn a_transaction_without_a_store_asks_for_one_and_every_other_handler_for_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_without_a_key_can_not_have_an_effect_that_commits_with_its_record() {
+async fn a_record_without_a_key_can_not_have_an_effect_that_commits_with_its_completion() {
     let consumers = |policy| {
         [
             on_all(writing().missing_key(policy)),
@@ -86,7 +86,7 @@ async fn a_record_without_a_key_can_not_have_an_effect_that_commits_with_its_rec
     for consumer in consumers(MissingKey::ProcessUnprotected) {
         assert_eq!(
             refusal(consumer).await,
-            "the setting `missing_key` is `ProcessUnprotected`, but the handler's effect commits with the record of \
+            "the setting `missing_key` is `ProcessUnprotected`, but the handler's effect commits with the completion of \
              its key: expected `Terminal` or `Retry`"
         );
     }

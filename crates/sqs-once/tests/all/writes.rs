@@ -71,12 +71,12 @@ fn a_transaction_takes_ninety_nine_writes() {
         })
     };
     accepted(some(99));
-    let said = "100 writes: a transaction accepts 99 in addition to the record of its key";
+    let said = "100 writes: a transaction accepts 99 in addition to the completion of its key";
     assert_eq!(refused(some(100)), said);
 }
 
 #[test]
-fn a_transaction_takes_four_megabytes_with_what_is_recorded() {
+fn a_transaction_takes_four_megabytes_with_the_completions_value() {
     let filled = |bytes: usize| {
         let item = [("id", text("o-1")), ("body", text(&"x".repeat(bytes)))];
         Writes::new().put_item(put("orders", item))
@@ -84,7 +84,7 @@ fn a_transaction_takes_four_megabytes_with_what_is_recorded() {
     let most = MOST_BYTES - "id".len() - "o-1".len() - "body".len();
     accepted(filled(most));
     let said = format!(
-        "the writes have {} bytes together: a transaction accepts {MOST_BYTES} in addition to the record of its key",
+        "the writes have {} bytes together: a transaction accepts {MOST_BYTES} in addition to the completion of its key",
         MOST_BYTES + 1
     );
     assert_eq!(refused(filled(most + 1)), said);
@@ -276,7 +276,7 @@ async fn a_rule_that_panics_when_it_is_dropped_fails_nothing() {
 async fn a_result_that_can_not_be_kept_is_left_out_and_the_writes_happen() {
     let bench = writing(|writes| writes.completion(&"x".repeat(300 * 1024)));
     assert_eq!(bench.run(["a"]).await, [""; 0]);
-    assert_contains!(bench.line()["reason"], "its result was not recorded");
+    assert_contains!(bench.line()["reason"], "its result was not stored");
     assert_eq!(bench.store.written(), ["stock"]);
 }
 

@@ -37,7 +37,7 @@ async fn without_a_deadline(idempotency: &Idempotency, order: OrderPlaced) {
     let done = idempotency.run(&order.order_id, work).await;
 }
 
-fn with_a_value_that_can_not_be_recorded(invocation: &Invocation<'_>, order: OrderPlaced) {
+fn with_a_value_that_no_completion_can_hold(invocation: &Invocation<'_>, order: OrderPlaced) {
     let work = || async { Ok::<_, HandlerError>((Writes::new(), App)) };
     let doing = invocation.run(&order.order_id, work);
 }

@@ -223,7 +223,7 @@ fn each_violation_is_seen() {
 }
 
 #[test]
-fn a_repetition_is_explained_by_what_came_between_the_effect_and_its_record() {
+fn a_repetition_is_explained_by_what_came_between_the_effect_and_its_completion() {
     let tried = || Tale::new().tried(0);
     let failed = tried().fault(TrafficFault::AnswerLost);
     let late = tried().logged(0, "failed", Some("the deadline came"));

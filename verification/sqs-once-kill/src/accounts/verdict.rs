@@ -70,7 +70,7 @@ impl Hearing<'_> {
                     (message, Wrong::Lost, why.to_owned())
                 }
                 judge::Wrong::NoRecord { message, .. } => {
-                    let why = "it was acknowledged, and its key was not on record";
+                    let why = "it was acknowledged, and its key was not completed";
                     (message, Wrong::Unrecorded, why.to_owned())
                 }
                 judge::Wrong::NoHook { .. } => continue,

@@ -61,7 +61,7 @@ fn writes_happen_exactly_once_whichever_of_their_requests_meets_a_fault() {
 }
 
 #[test]
-fn writes_happen_exactly_once_in_any_storm_and_effects_apart_from_their_record_repeat() {
+fn writes_happen_exactly_once_in_any_storm_and_effects_apart_from_their_completion_repeat() {
     let repeats = |way| {
         let options = Options {
             way: Some(way),

@@ -174,7 +174,7 @@ new CfnOutput(stack, 'DeadLetterQueueUrl', {
 {%- if effect != "postgres" %}
 if (consumer.table) {
   new CfnOutput(stack, 'TableName', {
-    description: 'The table that records processed orders.',
+    description: 'The table with the completions of processed orders.',
     value: consumer.table.tableName,
   });
 }

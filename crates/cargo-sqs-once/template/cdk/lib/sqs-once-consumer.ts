@@ -11,13 +11,13 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { RustFunction } from 'cargo-lambda-cdk';
 import { Construct } from 'constructs';
 
-/** How the function records the keys of messages. */
+/** How the function completes the keys of messages. */
 export enum Keys {
   /** It claims a key in the table before the effect: at least once, deduplicated. */
   CLAIM = 'claim',
   /** It writes the effect and the key in one transaction of DynamoDB: effectively once. */
   TRANSACTION = 'transaction',
-  /** It records keys in another database, such as PostgreSQL. There is no table. */
+  /** It completes keys in another database, such as PostgreSQL. There is no table. */
   DATABASE = 'database',
 }
 
@@ -55,7 +55,7 @@ export interface SqsOnceConsumerProps {
   readonly fifo?: boolean;
 
   /**
-   * How the function records keys.
+   * How the function completes keys.
    *
    * @default Keys.CLAIM
    */
@@ -83,7 +83,7 @@ export interface SqsOnceConsumerProps {
   readonly timeout?: Duration;
 
   /**
-   * The most records of a batch.
+   * The most messages of a batch.
    *
    * @default - 25, or 10 for a FIFO queue, which is its maximum
    */
@@ -155,7 +155,7 @@ export class SqsOnceConsumer extends Construct {
     const service = props.serviceName ?? Stack.of(this).stackName;
     const keys = props.keys ?? Keys.CLAIM;
     const timeout = props.timeout ?? Duration.seconds(30);
-    // A batch of more than 10 records needs a window. A FIFO queue has none.
+    // A batch of more than 10 messages needs a window. A FIFO queue has none.
     const window = props.fifo ? undefined : Duration.seconds(1);
     // Leaves time for Lambda's own retries when it is throttled. SQS's maximum is 12 hours.
     const visibilityTimeout = Math.min(timeout.toSeconds() * 6 + (window?.toSeconds() ?? 0), 43_200);
@@ -258,7 +258,7 @@ export class SqsOnceConsumer extends Construct {
       tracing: lambda.Tracing.ACTIVE,
       // One JSON object per line. CloudWatch Logs Insights queries its fields.
       loggingFormat: lambda.LoggingFormat.JSON,
-      // The function logs one INFO line for every record.
+      // The function logs one INFO line for every message.
       applicationLogLevelV2: lambda.ApplicationLogLevel.INFO,
       systemLogLevelV2: lambda.SystemLogLevel.INFO,
       logGroup,
@@ -270,7 +270,7 @@ export class SqsOnceConsumer extends Construct {
         ...(this.table && { SQS_ONCE_TABLE: this.table.tableName }),
         // The function's name in log lines and metrics.
         SQS_ONCE_SERVICE: service,
-        // Records that can never succeed move there at once, not after five deliveries.
+        // Messages that can never succeed move there at once, not after five deliveries.
         SQS_ONCE_DLQ_URL: this.deadLetterQueue.queueUrl,
         ...props.environment,
       },
@@ -279,7 +279,7 @@ export class SqsOnceConsumer extends Construct {
     new lambda.EventSourceMapping(this, 'Mapping', {
       target: this.function,
       eventSourceArn: this.queue.queueArn,
-      // Without this, Lambda deletes the failed records together with the good ones.
+      // Without this, Lambda deletes the failed messages together with the good ones.
       reportBatchItemFailures: true,
       batchSize: props.batchSize ?? (props.fifo ? 10 : 25),
       maxBatchingWindow: window,
@@ -303,7 +303,7 @@ export class SqsOnceConsumer extends Construct {
       allow('PollTheQueue', ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:GetQueueAttributes'], this.queue.queueArn),
       // For `retry_after`, and for a message that another instance is processing.
       allow('StayAwayForAWhile', ['sqs:ChangeMessageVisibility'], this.queue.queueArn),
-      // For records that can never succeed. SQS's own redrive needs no permission.
+      // For messages that can never succeed. SQS's own redrive needs no permission.
       allow('SendToTheDeadLetterQueue', ['sqs:SendMessage'], this.deadLetterQueue.queueArn),
       // No CreateLogGroup: the stack creates the group, with its retention.
       allow('WriteLogs', ['logs:CreateLogStream', 'logs:PutLogEvents'], logGroup.logGroupArn),
@@ -418,10 +418,10 @@ export class SqsOnceConsumer extends Construct {
     });
     alarm('DuplicatesAlarm', {
       alarmDescription:
-        'More than a tenth of the records are duplicates. They had no effect, but a producer sends events twice, or ' +
+        'More than a tenth of the messages are duplicates. They had no effect, but a producer sends events twice, or ' +
         'messages become visible again while they are processed.',
       metric: new cloudwatch.MathExpression({
-        // A few records in a quiet hour give no meaningful rate.
+        // A few messages in a quiet hour give no meaningful rate.
         expression: 'IF(received >= 10, 100 * duplicates / received, 0)',
         label: 'Duplicates in percent',
         usingMetrics: {
@@ -480,7 +480,7 @@ export class SqsOnceConsumer extends Construct {
       {
         ...at(0, 0),
         properties: {
-          title: 'Records', region, stat: 'Sum', period: 60, stacked: true,
+          title: 'Messages', region, stat: 'Sum', period: 60, stacked: true,
           metrics: [
             ['sqs-once', 'Processed', 'service', service],
             ['.', 'Duplicates', '.', '.'],
@@ -568,7 +568,7 @@ export class SqsOnceConsumer extends Construct {
       },
       {
         ...at(0, 24), type: 'log', width: 24,
-        properties: { title: 'Records that failed', region, view: 'table', query: failed },
+        properties: { title: 'Messages that failed', region, view: 'table', query: failed },
       },
     ];
     return Stack.of(this).toJsonString({ widgets });

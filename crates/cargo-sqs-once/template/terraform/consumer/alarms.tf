@@ -105,7 +105,7 @@ resource "aws_cloudwatch_metric_alarm" "everything_fails" {
 
 resource "aws_cloudwatch_metric_alarm" "duplicates" {
   alarm_name          = "${var.name}-duplicates"
-  alarm_description   = "More than a tenth of the records are duplicates. They had no effect, but a producer sends events twice, or messages become visible again while they are processed."
+  alarm_description   = "More than a tenth of the messages are duplicates. They had no effect, but a producer sends events twice, or messages become visible again while they are processed."
   comparison_operator = "GreaterThanThreshold"
   threshold           = 10
   # Ignores a producer that sends everything twice for a short time, for example after a deployment.
@@ -115,7 +115,7 @@ resource "aws_cloudwatch_metric_alarm" "duplicates" {
 
   metric_query {
     id = "percent"
-    # A few records in a quiet hour give no meaningful rate.
+    # A few messages in a quiet hour give no meaningful rate.
     expression  = "IF(received >= 10, 100 * duplicates / received, 0)"
     label       = "Duplicates in percent"
     return_data = true

@@ -5,7 +5,7 @@ resource "aws_cloudwatch_dashboard" "consumer" {
       {
         type = "metric", width = 12, height = 6, x = 0, y = 0
         properties = {
-          title = "Records", region = data.aws_region.current.region, stat = "Sum", period = 60, stacked = true
+          title = "Messages", region = data.aws_region.current.region, stat = "Sum", period = 60, stacked = true
           metrics = [
             ["sqs-once", "Processed", "service", var.name],
             [".", "Duplicates", ".", "."],
@@ -91,7 +91,7 @@ resource "aws_cloudwatch_dashboard" "consumer" {
       {
         type = "log", width = 24, height = 6, x = 0, y = 24
         properties = {
-          title = "Records that failed", region = data.aws_region.current.region, view = "table"
+          title = "Messages that failed", region = data.aws_region.current.region, view = "table"
           query = "SOURCE '${aws_cloudwatch_log_group.function.name}' | fields @timestamp, outcome, code, reason, key, message_id, receive_count | filter outcome in ['failed', 'terminal'] | sort @timestamp desc | limit 50"
         }
       },

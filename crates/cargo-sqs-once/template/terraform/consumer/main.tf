@@ -5,7 +5,7 @@ data "aws_region" "current" {}
 
 locals {
   batch_size = coalesce(var.batch_size, var.fifo ? 10 : 25)
-  # A batch of more than 10 records needs a window. A message may wait one second.
+  # A batch of more than 10 messages needs a window. A message may wait one second.
   window_seconds = var.fifo ? 0 : coalesce(var.batching_window_seconds, 1)
   # Leaves time for Lambda's own retries when it is throttled. SQS's maximum is 12 hours.
   visibility_timeout_seconds = min(6 * var.timeout_seconds + local.window_seconds, 43200)
@@ -35,7 +35,7 @@ resource "aws_lambda_function" "function" {
       {
         # The function's name in log lines and metrics.
         SQS_ONCE_SERVICE = var.name
-        # Records that can never succeed move there at once, not after all deliveries.
+        # Messages that can never succeed move there at once, not after all deliveries.
         SQS_ONCE_DLQ_URL = aws_sqs_queue.dead_letters.url
       },
       local.has_table ? { SQS_ONCE_TABLE = aws_dynamodb_table.idempotency[0].name } : {}
@@ -45,7 +45,7 @@ resource "aws_lambda_function" "function" {
   logging_config {
     # One JSON object per line. CloudWatch Logs Insights queries its fields.
     log_format = "JSON"
-    # The function logs one INFO line for every record.
+    # The function logs one INFO line for every message.
     application_log_level = "INFO"
     system_log_level      = "INFO"
     log_group             = aws_cloudwatch_log_group.function.name
@@ -72,7 +72,7 @@ resource "aws_lambda_function" "function" {
 resource "aws_lambda_event_source_mapping" "queue" {
   event_source_arn = aws_sqs_queue.queue.arn
   function_name    = aws_lambda_function.function.function_name
-  # Without this, Lambda deletes the failed records together with the good ones.
+  # Without this, Lambda deletes the failed messages together with the good ones.
   function_response_types            = ["ReportBatchItemFailures"]
   batch_size                         = local.batch_size
   maximum_batching_window_in_seconds = var.fifo ? null : local.window_seconds
@@ -88,11 +88,11 @@ resource "aws_lambda_event_source_mapping" "queue" {
   lifecycle {
     precondition {
       condition     = !var.fifo || local.batch_size <= 10 && var.batching_window_seconds == null
-      error_message = "A batch of a FIFO queue has 10 records at most, and no window."
+      error_message = "A batch of a FIFO queue has 10 messages at most, and no window."
     }
     precondition {
       condition     = var.fifo || local.batch_size <= 10 || local.window_seconds >= 1
-      error_message = "A batch of more than 10 records needs a window of at least one second."
+      error_message = "A batch of more than 10 messages needs a window of at least one second."
     }
   }
 }
@@ -172,7 +172,7 @@ resource "aws_iam_role_policy" "function" {
         {
           Sid    = "SendToTheDeadLetterQueue"
           Effect = "Allow"
-          # For records that can never succeed. SQS's own redrive needs no permission.
+          # For messages that can never succeed. SQS's own redrive needs no permission.
           Action   = "sqs:SendMessage"
           Resource = aws_sqs_queue.dead_letters.arn
         },

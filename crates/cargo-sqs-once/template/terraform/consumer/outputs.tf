@@ -24,6 +24,6 @@ output "dead_letter_queue_arn" {
 }
 
 output "table_name" {
-  description = "The table that records processed messages, or null for PostgreSQL."
+  description = "The table with the completions of processed messages, or null for PostgreSQL."
   value       = one(aws_dynamodb_table.idempotency[*].name)
 }

@@ -59,11 +59,11 @@ variable "fifo" {
 variable "batch_size" {
   type        = number
   default     = null
-  description = "Records in a batch, at most. By default 25, and 10 for a FIFO queue, which is its maximum."
+  description = "Messages in a batch, at most. By default 25, and 10 for a FIFO queue, which is its maximum."
 
   validation {
     condition     = var.batch_size == null ? true : var.batch_size >= 1 && var.batch_size <= 10000
-    error_message = "A batch has 1 to 10000 records."
+    error_message = "A batch has 1 to 10000 messages."
   }
 }
 

@@ -146,7 +146,7 @@ function stateOf(message, now) {
 function stepsOf(record) {
   const asked = record.key ? "claim asked for" : "nothing claimed";
   return {
-    processed: [record.key ? "claimed" : "no key: not claimed", "effect happened", "on record"],
+    processed: [record.key ? "claimed" : "no key: not claimed", "effect happened", "completed"],
     duplicate: ["claim refused: handled before", "no effect again", "acknowledged"],
     ignored: ["nothing to claim", "no event in it", "acknowledged"],
     in_progress: ["claim refused: another worker has it", "no effect here", "comes back"],

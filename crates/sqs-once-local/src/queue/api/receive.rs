@@ -54,7 +54,7 @@ pub(super) async fn receive(api: &Api, request: &Value) -> Answer {
         let text = format!("Unknown Attribute {unknown}.");
         return Err(Refused::new("InvalidAttributeName", text));
     }
-    let received = waited(api, &queue, most, visibility, wait).await?;
+    let received = wait_for_messages(api, &queue, most, visibility, wait).await?;
     if received.is_empty() {
         return Ok(json!({}));
     }
@@ -63,7 +63,7 @@ pub(super) async fn receive(api: &Api, request: &Value) -> Answer {
 }
 
 /// Returns the messages that are visible now, or else the first that arrive within `wait`.
-async fn waited(
+async fn wait_for_messages(
     api: &Api,
     queue: &str,
     most: usize,

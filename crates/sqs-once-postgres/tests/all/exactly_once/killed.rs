@@ -203,14 +203,12 @@ async fn function_is_killed(example: Example, faults: &[ConnectionFault]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_killed_before_any_message_keeps_each_reservation_and_its_record_together()
-{
+async fn a_server_killed_before_any_message_keeps_each_reservation_and_its_completion() {
     server_is_killed(ConnectionFault::LoseRequest).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_killed_after_any_message_keeps_each_reservation_and_its_record_together()
-{
+async fn a_server_killed_after_any_message_keeps_each_reservation_and_its_completion() {
     server_is_killed(ConnectionFault::LoseAnswer).await;
 }
 

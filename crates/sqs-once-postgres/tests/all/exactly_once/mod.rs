@@ -1,4 +1,4 @@
-//! Rows that commit with the record of their key are written exactly once, for every fault at every message. A control
+//! Rows that commit with the completion of their key are written exactly once, for every fault at every message. A control
 //! writes the same rows outside the transaction and must fail, which proves that these tests detect errors.
 //!
 //! `SQS_ONCE_SEEDS` sets the number of random scenarios, `SQS_ONCE_FIRST_SEED` the first seed. `.ci/long storms` runs
@@ -126,7 +126,7 @@ async fn rows_of_work_without_sqs_are_written_exactly_once_in_any_storm() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rows_apart_from_their_record_are_never_lost_but_written_twice() {
+async fn rows_apart_from_their_completion_are_never_lost_but_written_twice() {
     let stories = tell_all(Way::Apart, storms(50)).await;
     assert!(stories.iter().all(|(_, told)| told.lost.is_empty()));
     let twice = |told: &Told| told.effects.iter().any(|times| *times > 1);

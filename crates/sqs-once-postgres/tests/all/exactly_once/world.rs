@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// seconds ahead takes fifty. On a busy machine, the next claim may be abandoned too.
 const MOST_ROUNDS: usize = 1000;
 
-/// How the effect and the record of its key are written.
+/// How the effect and the completion of its key are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// In one transaction.

@@ -38,7 +38,7 @@ pub(super) struct TableClient {
 #[derive(Clone, Copy)]
 pub(super) enum Retries {
     AsConfigured,
-    /// For requests whose result other records wait for.
+    /// For requests whose result other messages wait for.
     No,
 }
 
@@ -166,7 +166,7 @@ impl TableClient {
     }
 
     /// Reads the items that are missing from refusals, in one request. DynamoDB may omit the item, but its status
-    /// decides whether a record is acknowledged.
+    /// decides whether a message is acknowledged.
     async fn explained(
         &self,
         settlements: &[Settlement],

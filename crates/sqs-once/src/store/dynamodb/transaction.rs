@@ -184,7 +184,7 @@ impl TableClient {
         match all.iter().find(|write| write.is_of(&self.table.name, &key)) {
             None => Ok(()),
             Some(write) => Err(other(format!(
-                "{} changes the item that records the key, which handlers must not write",
+                "{} changes the item of the key, which handlers must not write",
                 write.name()
             ))),
         }
@@ -230,7 +230,7 @@ impl TableClient {
             return Ok(Cancelled::ByKey(item.map(Box::new)));
         }
         let own_failure = failure(own, &quotable)
-            .map(|(kind, text)| StoreError::new(kind, format!("the record of the key: {text}")));
+            .map(|(kind, text)| StoreError::new(kind, format!("the key's completion: {text}")));
         let failures = all.iter().zip(others).filter_map(|(write, reason)| {
             let (kind, text) = failure(reason, &quotable)?;
             Some(StoreError::new(

@@ -1,5 +1,5 @@
 //! No log line, span, error or dead letter contains a part of a message: no body, key, receipt handle, attribute or group,
-//! no recorded data, and no quotation of these by AWS.
+//! no completion's value, and no quotation of these by AWS.
 //!
 //! [`SECRETS`] are in the bodies, keys and receipt handles of the tests. Every test of this program looks through the log of
 //! the whole process: see [`watch`]. A secret ends the process with the name of the thread, which is that of the test.
@@ -43,7 +43,7 @@ const SECRETS: [&str; 12] = [
 
 /// The tests that reach every line of the log.
 const REACHING: [&str; 20] = [
-    "async_decoders::when_completions_cant_be_recorded_nothing_more_is_claimed",
+    "async_decoders::when_keys_cant_be_completed_nothing_more_is_claimed",
     "batch_handlers_fifo::a_failure_hook_that_hangs_holds_up_no_call",
     "blocking::cancelled_work_holds_its_transaction_until_its_blocking_work_has_ended",
     "cache::the_off_switch_bypasses_cache_and_store",
@@ -125,7 +125,7 @@ async fn what_no_other_test_logs_is_logged_here() {
         let invocation = until().fingerprint(Fingerprint::from_body(body));
         invocation.run("canary-1", seven).await.unwrap();
     }
-    // A recorded value of another type.
+    // A completion's value of another type.
     let text = async || Ok::<_, HandlerError>("canary".to_owned());
     until().run("canary-2", text).await.unwrap();
     until().run("canary-2", seven).await.unwrap();

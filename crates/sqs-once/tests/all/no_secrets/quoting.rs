@@ -1,4 +1,4 @@
-//! Answers of DynamoDB that quote the request, which contains keys, recorded data and the values of writes.
+//! Answers of DynamoDB that quote the request, which contains keys, values of completions and the values of writes.
 
 use std::collections::HashMap;
 

@@ -560,7 +560,7 @@ async fn a_copy_on_its_last_delivery_moves_to_the_dead_letter_queue_with_the_rea
         .await;
     assert!(answer.retried().iter().any(|id| id == "first"));
     answer.assert_terminal("copy");
-    let failed = "unavailable: payments: the record with the same key in this batch failed";
+    let failed = "unavailable: payments: the message with the same key in this batch failed";
     answer.assert_reason("copy", failed);
 }
 

@@ -154,7 +154,7 @@ async fn a_message_group_on_its_last_delivery_moves_to_the_dead_letter_queue_in_
     assert_eq!(tested.run(group).await, [] as [&str; 0]);
     let moved: Vec<_> = sqs.asked("SendMessage").into_iter().map(summary).collect();
     let tried = "unavailable: payments: connection refused";
-    let behind = "unavailable: payments: an earlier record of its message group failed";
+    let behind = "unavailable: payments: an earlier message of its group failed";
     assert_eq!(
         moved,
         [("1", tried), ("2", behind), ("3", behind), ("4", behind)]

@@ -1,4 +1,4 @@
-//! A handler's writes and the record of its key: both or neither, through the real SDK, answered or not.
+//! A handler's writes and the completion of its key: both or neither, through the real SDK, answered or not.
 
 use aws_sdk_dynamodb::types::{
     AttributeValue, ConditionCheck, Delete, Put, ReturnValuesOnConditionCheckFailure, Update,
@@ -117,7 +117,7 @@ fn conflict(committed: Committed) -> Conflict {
 }
 
 #[tokio::test]
-async fn the_writes_and_the_record_of_the_key_happen_in_one_request() {
+async fn the_writes_and_the_completion_of_the_key_happen_in_one_request() {
     for shop in shops().await {
         shop.put_stock("a-7", 3);
         shop.put_stock("old", 1);

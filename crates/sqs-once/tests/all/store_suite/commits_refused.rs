@@ -44,7 +44,7 @@ async fn what_a_moment_may_change_is_tried_again_whatever_else_is_wrong() {
             ([code, "None", "None"], "write 0 (put into table `orders`)"),
             ([UNMET, code, "None"], "write 1 (update of"),
             ([INVALID, code, "None"], "write 1 (update of"),
-            ([UNMET, INVALID, code], "the record of the key"),
+            ([UNMET, INVALID, code], "the key's completion"),
         ] {
             shop.wire.next([because(&reasons)]);
             let error = shop.fails(&new_commit(), &writes()).await;
@@ -155,7 +155,7 @@ async fn a_commit_that_fails_says_why() {
     }
 
     let rejected = because(&["None", UNMET, "Validation of a key"]);
-    assert_fails(&[rejected], KeySchema, &["the record of the key"]).await;
+    assert_fails(&[rejected], KeySchema, &["the key's completion"]).await;
     let in_progress = vec![error("TransactionInProgressException", ""); 3];
     assert_fails(&in_progress, Throttled, &[]).await;
 

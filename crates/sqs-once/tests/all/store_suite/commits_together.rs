@@ -282,7 +282,7 @@ async fn puts_that_only_dynamodb_can_tell_to_be_of_one_item_are_sent_alone() {
 }
 
 #[tokio::test]
-async fn a_write_to_the_record_of_another_key_fails_nothing_else() {
+async fn a_write_to_the_item_of_another_key_fails_nothing_else() {
     let shop = shop().await;
     let mut entries = orderings(3, 1);
     let id = entries[0].settlement.id.as_str().to_owned();

@@ -289,7 +289,7 @@ pub(crate) fn noting_in(mode: Mode) -> (Tested, Seen) {
     (Bench::new().on(handler), seen)
 }
 
-/// The modes of a handler whose effect does not commit with the record of its key.
+/// The modes of a handler whose effect does not commit with the completion of its key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mode {
     ClaimFirst,

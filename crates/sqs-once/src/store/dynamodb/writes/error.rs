@@ -11,7 +11,7 @@ use super::check::{MOST_BYTES, MOST_WRITES};
 pub enum WritesError {
     /// There are too many writes for one transaction with the completion of the key.
     #[error(
-        "{count} writes: a transaction accepts {MOST_WRITES} in addition to the record of its key"
+        "{count} writes: a transaction accepts {MOST_WRITES} in addition to the completion of its key"
     )]
     TooMany {
         /// The number found.
@@ -19,7 +19,7 @@ pub enum WritesError {
     },
     /// The writes are too large for one transaction with the completion of the key.
     #[error(
-        "the writes have {bytes} bytes together: a transaction accepts {MOST_BYTES} in addition to the record \
+        "the writes have {bytes} bytes together: a transaction accepts {MOST_BYTES} in addition to the completion \
          of its key"
     )]
     TooLarge {

@@ -196,8 +196,10 @@ async fn a_store_that_admits_the_wrong_settlements_is_found_out() {
                 admitted && !lowers
             },
         ),
-        settles("once if it is sent again", RECORD, |_, _, _| true),
-        settles("over a live claim", RECORD, |_, item, _| item.is_none()),
+        settles("once even if the request is repeated", RECORD, |_, _, _| {
+            true
+        }),
+        settles("replaces a live claim", RECORD, |_, item, _| item.is_none()),
         settles("unknown status", ANY, |_, item, admitted| {
             item.is_some_and(|item| matches!(item.status, Status::Unknown(_))) || admitted
         }),
@@ -209,7 +211,7 @@ async fn a_store_that_admits_the_wrong_settlements_is_found_out() {
 #[tokio::test]
 async fn a_store_that_writes_settlements_wrongly_is_found_out() {
     const LONGER: &str = "up to the end of its longer lease";
-    const EXPIRED: &str = "a valid completion refuses a record";
+    const EXPIRED: &str = "a valid completion refuses another";
     are_found_out([
         leaves(LONGER, RENEW, |_, old, item| {
             item.lease_until = old.unwrap().lease_until;
@@ -227,7 +229,7 @@ async fn a_store_that_writes_settlements_wrongly_is_found_out() {
                 item.expiration = Some(Timestamp::from_secs(expiration.as_secs()));
             }
         }),
-        leaves("over a live claim", RECORD, |_, old, item| {
+        leaves("replaces a live claim", RECORD, |_, old, item| {
             item.fence = old.map_or(item.fence, |old| old.fence);
         }),
         leaves(EXPIRED, RECORD, |_, old, item| {

@@ -1,4 +1,4 @@
-//! Data that handlers record with their success.
+//! The values that completions keep for duplicates.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use sqs_once::{Completion, HandlerError};
 
 #[tokio::test(start_paused = true)]
-async fn a_result_is_kept_as_json_with_the_completion_also_where_nothing_was_claimed_before() {
+async fn a_completion_keeps_its_value_as_json_also_where_nothing_was_claimed_before() {
     for mode in Mode::BOTH {
         let handler = mode.call(orders(), async |order: Order| -> Result<_, HandlerError> {
             Ok(Completion(json!({ "number": format!("r-{}", order.id) })))
@@ -20,7 +20,7 @@ async fn a_result_is_kept_as_json_with_the_completion_also_where_nothing_was_cla
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_is_too_large_is_left_out_and_the_effect_is_still_recorded() {
+async fn a_value_that_is_too_large_is_left_out_of_the_completion() {
     let bench = handling(async |order: Order| {
         // With two quotes, the first value has 262,144 bytes, and the second has one more.
         Completion("x".repeat(usize::try_from(order.total).unwrap()))
@@ -35,7 +35,7 @@ async fn a_result_that_is_too_large_is_left_out_and_the_effect_is_still_recorded
     assert_eq!(codes(&lines), "processed, processed: value-not-recorded");
     let large = &lines[1];
     assert_eq!(large["level"], "WARN");
-    let reason = "its result was not recorded: it has 262145 bytes, at most 262144 are allowed";
+    let reason = "its result was not stored: it has 262145 bytes, at most 262144 are allowed";
     assert_eq!(large["reason"], reason);
 
     assert_eq!(bench.run([sized("large", 262_143)]).await, [""; 0]);
@@ -43,9 +43,9 @@ async fn a_result_that_is_too_large_is_left_out_and_the_effect_is_still_recorded
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_is_no_json_is_left_out_and_not_shown() {
+async fn a_value_that_is_no_json_is_left_out_of_the_completion_and_not_shown() {
     let bench = handling(async |_: Order| Completion(HashMap::from([((1, 2), 3)])));
     assert_eq!(bench.run(["o-1"]).await, [""; 0]);
-    let reason = "its result was not recorded: it can't be written as JSON";
+    let reason = "its result was not stored: it can't be written as JSON";
     assert_eq!(bench.line()["reason"], reason);
 }
