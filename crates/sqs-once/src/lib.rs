@@ -47,10 +47,10 @@
 //! - [`Handler`], [`Consumer`] and the module [`consumer`]: every setting with its default and its environment variable.
 //! - [`Router`]: several handlers, for several kinds of messages in one queue.
 //! - [`handler`](mod@handler): the traits behind handlers, and what they may return.
-//! - [`extract`]: the arguments that a handler may take, such as the message's metadata.
+//! - [`extract`]: what handlers, layers and hooks may take as arguments, such as the message's metadata.
 //! - [`key`]: business keys, and extractors that take them from a message.
 //! - [`body`]: decoders for bodies that are not JSON, the envelopes of SNS, EventBridge and S3, and bodies in S3.
-//! - [`policy`]: values that settings take, and what hooks receive.
+//! - [`policy`]: values that choose what happens to a message.
 //! - [`telemetry`]: metrics and outcomes.
 //! - [`store`]: where claims are kept, and how to write a store.
 //! - `producer` (feature `sqs`): sending messages with their key.

@@ -1,11 +1,6 @@
-//! Policies: values that choose what a handler or a consumer does.
+//! Policies: values that choose what happens to a message.
 
-pub use crate::batch::{
-    EarlierAttempt, Fifo, MissingKey, PayloadMismatch, Reconciled, RecordEnd, UnknownOutcome,
-};
+pub use crate::batch::{MissingKey, PayloadMismatch, Reconciled, UnknownOutcome};
 pub use crate::breaker::Dependency;
 pub use crate::error::Disposition;
-#[cfg(feature = "sqs")]
-pub use crate::failed::Queue;
-pub use crate::idempotency::{Cache, Margins};
 pub use crate::router::{RouteBy, Unrouted};

@@ -10,7 +10,7 @@ pub use aws_sdk_dynamodb as dynamodb;
 #[doc(no_inline)]
 pub use aws_sdk_s3 as s3;
 
-/// SQS's, for [`Queue`](crate::policy::Queue) and the producer.
+/// SQS's, for [`Queue`](crate::consumer::Queue) and the producer.
 #[cfg(feature = "sqs")]
 #[doc(no_inline)]
 pub use aws_sdk_sqs as sqs;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Deserialize;
-use sqs_once::policy::RecordEnd;
+use sqs_once::extract::RecordEnd;
 use sqs_once::{Completion, Error, Handler, HandlerError, ResultExt, State};
 
 #[derive(Deserialize)]

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use sqs_once::HandlerError;
-use sqs_once::policy::RecordEnd;
+use sqs_once::extract::RecordEnd;
 use sqs_once::testing::{Bench, Event, Record};
 
 use super::{Numbers, handler, issue};

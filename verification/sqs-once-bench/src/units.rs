@@ -9,9 +9,10 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use lambda_runtime::{Context, LambdaEvent};
 use serde::Serialize;
+use sqs_once::consumer::Cache;
 use sqs_once::handler::RecordAfter;
 use sqs_once::key::MessageKey;
-use sqs_once::policy::{Cache, MissingKey};
+use sqs_once::policy::MissingKey;
 use sqs_once::{Consumer, DynamoDbStore, Handler, HandlerError};
 use tower_service::Service;
 

@@ -56,7 +56,7 @@ pub enum MissingKey {
 /// Chooses what a message that does not succeed means for the rest of a FIFO queue's batch.
 ///
 /// ```
-/// use sqs_once::policy::Fifo;
+/// use sqs_once::consumer::Fifo;
 ///
 /// let fifo = Fifo::new().return_batch();
 /// ```

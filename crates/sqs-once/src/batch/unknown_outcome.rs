@@ -78,8 +78,8 @@ impl UnknownOutcome {
     /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
     /// # mod payments { pub async fn find(_: &str) -> std::io::Result<bool> { Ok(true) } }
     /// use sqs_once::HandlerError;
-    /// use sqs_once::policy::{EarlierAttempt, Reconciled};
-    /// use sqs_once::policy::UnknownOutcome;
+    /// use sqs_once::extract::EarlierAttempt;
+    /// use sqs_once::policy::{Reconciled, UnknownOutcome};
     ///
     /// async fn look_up(attempt: EarlierAttempt) -> Result<Reconciled, HandlerError> {
     ///     Ok(match payments::find(attempt.token().as_str()).await? {

@@ -204,7 +204,7 @@ impl<Kind: OfMessages> Handler<Kind> {
     ///
     /// ```
     /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
-    /// use sqs_once::policy::RecordEnd;
+    /// use sqs_once::extract::RecordEnd;
     /// use sqs_once::{HandlerError, Completion};
     ///
     /// async fn reply(end: RecordEnd) -> Result<(), HandlerError> {
@@ -360,7 +360,7 @@ impl<Kind: OfMessages> Handler<Kind> {
     /// | not started before the deadline | until the queue's visibility timeout ends |
     /// | terminal, but not moved to a dead-letter queue | until the queue's visibility timeout ends |
     ///
-    /// ¹ Also without a backoff, on Lambda or if the consumer has a [`Queue`](crate::policy::Queue).
+    /// ¹ Also without a backoff, on Lambda or if the consumer has a [`Queue`](crate::consumer::Queue).
     ///
     /// FIFO order holds: SQS delivers no message of a group while one of its messages is hidden. Times count from when the
     /// message has ended, are rounded up to whole seconds, and stay within the 12 hours after receipt that SQS allows.

@@ -1,4 +1,4 @@
-//! The consumer and what it runs: a handler, a batch handler, or a router.
+//! A consumer's settings, and what it runs: a handler, a batch handler, or a router.
 
 pub(crate) mod builder;
 mod event_error;
@@ -13,6 +13,10 @@ mod settings;
 #[cfg(feature = "testing")]
 mod testing;
 
+pub use crate::batch::Fifo;
+#[cfg(feature = "sqs")]
+pub use crate::failed::Queue;
+pub use crate::idempotency::{Cache, Margins};
 pub(crate) use builder::Consumer;
 pub use event_error::EventError;
 pub(crate) use handler::Handler;

@@ -12,7 +12,7 @@ use super::sqs::arn_parts;
 /// ```
 /// use sqs_once::body::Text;
 /// use sqs_once::key::MessageKey;
-/// use sqs_once::policy::Queue;
+/// use sqs_once::consumer::Queue;
 /// use sqs_once::{Consumer, Handler};
 ///
 /// let handler = Handler::decode(Text)

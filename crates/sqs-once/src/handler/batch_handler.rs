@@ -35,7 +35,7 @@ use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
 /// [`attempt_timeout`](crate::Handler::attempt_timeout) limits the call; [`concurrency`](crate::Consumer::concurrency)
 /// has no effect on it. All payloads of an event, which has 6 MB at most, are in memory at once. Keys are completed after
 /// the call, 25 in a request. A call that ends shortly before the deadline needs a
-/// [deadline margin](crate::policy::Margins::deadline) that leaves time for this.
+/// [deadline margin](crate::consumer::Margins::deadline) that leaves time for this.
 ///
 /// **Order.** The messages of a FIFO queue's message group arrive in order. The call leaves out messages after one of
 /// their group that has already failed, is in progress elsewhere, or is not decided in half of the batch's time. The

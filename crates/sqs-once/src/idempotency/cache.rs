@@ -30,7 +30,7 @@ const MAX_DATA: usize = 4 * 1024;
 ///
 /// ```
 /// use std::time::Duration;
-/// use sqs_once::policy::Cache;
+/// use sqs_once::consumer::Cache;
 /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
 ///
 /// # #[sqs_once::handler(key = order.order_id, namespace = "charges")]

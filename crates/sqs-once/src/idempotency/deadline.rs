@@ -19,7 +19,7 @@ const LONGEST_INVOCATION: Duration = Duration::from_secs(24 * 60 * 60);
 /// ```
 /// use std::time::Duration;
 ///
-/// use sqs_once::policy::Margins;
+/// use sqs_once::consumer::Margins;
 ///
 /// // Records of large batches take longer to complete.
 /// let margins = Margins::new().deadline(Duration::from_secs(3));

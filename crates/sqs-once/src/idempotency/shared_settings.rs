@@ -10,7 +10,7 @@ macro_rules! shared_settings {
         }
 
         /// Sets how long claims outlast the invocation's deadline, and how long before it the work is cancelled. Default:
-        /// those of [`Margins`](crate::policy::Margins).
+        /// those of [`Margins`](crate::consumer::Margins).
         pub fn margins(self, margins: crate::idempotency::Margins) -> Self {
             self.set_shared(|settings| settings.margins = margins)
         }

@@ -11,10 +11,10 @@ use crate::support::{
 use serde_json::json;
 use sqs_once::body::Opened;
 use sqs_once::consumer::Together;
-use sqs_once::extract::{Message, Remaining};
+use sqs_once::extract::{Message, RecordEnd, Remaining};
 use sqs_once::handler::{IntoOutcome, RecordAfter};
 use sqs_once::key::MessageKey;
-use sqs_once::policy::{MissingKey, RecordEnd};
+use sqs_once::policy::MissingKey;
 use sqs_once::store::Status;
 use sqs_once::telemetry::Outcome;
 use sqs_once::{Batch, BatchOutcome, Completion, Handler, HandlerError, IdempotencyToken, State};

@@ -5,9 +5,8 @@ use std::time::Duration;
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{Calls, DLQ, SECOND, Tested, in_groups, noting_batches};
 use sqs_once::HandlerError;
-use sqs_once::consumer::Together;
-use sqs_once::policy::Fifo;
-use sqs_once::policy::RecordEnd;
+use sqs_once::consumer::{Fifo, Together};
+use sqs_once::extract::RecordEnd;
 use sqs_once::telemetry::Outcome;
 use tokio::time::sleep;
 

@@ -4,9 +4,9 @@ use std::ops::Deref;
 
 use serde_json::{Value, json};
 use sqs_once::body::AsyncDecode;
-use sqs_once::consumer::Together;
+use sqs_once::consumer::{Cache, Fifo, Together};
 use sqs_once::extract::Message;
-use sqs_once::policy::{Cache, Fifo, MissingKey, PayloadMismatch};
+use sqs_once::policy::{MissingKey, PayloadMismatch};
 use sqs_once::store::Status;
 use sqs_once::store::StoreErrorKind::{AccessDenied, Throttled};
 use sqs_once::{Batch, BatchHandler, BatchOutcome, Consumer, Handler, HandlerError};

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sqs_once::consumer::Together;
+use sqs_once::consumer::{Cache, Together};
 use sqs_once::handler::{BatchHandlerFn, ClaimFirst};
-use sqs_once::policy::{Cache, Disposition, PayloadMismatch};
+use sqs_once::policy::{Disposition, PayloadMismatch};
 use sqs_once::store::Status;
 use sqs_once::store::StoreErrorKind::{AccessDenied, Throttled};
 use sqs_once::testing::{self, Operation};

@@ -9,8 +9,9 @@ use crate::support::{
     noting_in, order, orders, with,
 };
 use serde_json::{Value, json};
+use sqs_once::consumer::Cache;
 use sqs_once::key::Fingerprint;
-use sqs_once::policy::{Cache, PayloadMismatch};
+use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::{Owner, Status, StoreErrorKind, Timestamp};
 use sqs_once::unstable::{Clock, Simulated};
 use sqs_once::{Completion, Handler};

@@ -3,12 +3,10 @@
 use serde_json::{Value, json};
 use sqs_once::body::{Decode, DecodeError, EventBridge, S3};
 use sqs_once::consumer::{Named, Runnable};
-use sqs_once::extract::{Message, RecordParts};
+use sqs_once::extract::{Message, RecordEnd, RecordParts};
 use sqs_once::handler::{Done, Next};
 use sqs_once::key::KeyError;
-use sqs_once::policy::{
-    Dependency, MissingKey, PayloadMismatch, RecordEnd, RouteBy, UnknownOutcome,
-};
+use sqs_once::policy::{Dependency, MissingKey, PayloadMismatch, RouteBy, UnknownOutcome};
 use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::{Consumer, Handler, HandlerError, ResultExt, Router};
 use tokio::time::timeout;

@@ -10,8 +10,8 @@ use crate::support::{
     order, orders, set, with,
 };
 use serde_json::{Value, json};
-use sqs_once::policy::Fifo;
-use sqs_once::policy::RecordEnd;
+use sqs_once::consumer::Fifo;
+use sqs_once::extract::RecordEnd;
 use sqs_once::{Consumer, Handler, HandlerError, ResultExt};
 use tokio::sync::Notify;
 

@@ -9,9 +9,8 @@ use crate::support::{
 };
 
 use serde_json::json;
-use sqs_once::consumer::EventError;
+use sqs_once::consumer::{EventError, Margins};
 use sqs_once::extract::Remaining;
-use sqs_once::policy::Margins;
 use sqs_once::store::Status;
 use sqs_once::testing::{Event, Record, TestClock};
 use sqs_once::{Consumer, testing};

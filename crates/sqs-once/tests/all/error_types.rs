@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sqs_once::body::AsyncDecode;
-use sqs_once::extract::{FromRecord, Message, RecordParts};
+use sqs_once::extract::{FromRecord, Message, RecordEnd, RecordParts};
 use sqs_once::handler::{Done, ErrorDisposition, Next};
 use sqs_once::key::{KeyError, KeyExtractor};
 use sqs_once::once::RunError;
-use sqs_once::policy::{Dependency, Disposition, RecordEnd, RouteBy, UnknownOutcome};
+use sqs_once::policy::{Dependency, Disposition, RouteBy, UnknownOutcome};
 use sqs_once::store::MemoryStore;
 use sqs_once::telemetry::Outcome::{Failed, Processed, Terminal};
 use sqs_once::testing::{Answer, Bench, Event};

@@ -2,7 +2,7 @@
 
 use crate::support::{Bench, Notes, Order, SECOND, Seen, Tested, in_groups, order, orders, with};
 use serde_json::json;
-use sqs_once::policy::Fifo;
+use sqs_once::consumer::Fifo;
 use sqs_once::store::StoreErrorKind;
 
 /// Notes when each order starts and ends. The orders end as they request.

@@ -6,9 +6,9 @@ use crate::support::{
     orders,
 };
 use serde_json::{Value, json};
-use sqs_once::consumer::{Named, OfMessages, Runnable};
+use sqs_once::consumer::{Fifo, Named, OfMessages, Runnable};
 use sqs_once::key::{Fingerprint, Ids, KeyError, KeyPart, KeySecret};
-use sqs_once::policy::{Fifo, PayloadMismatch};
+use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::{Status, Timestamp};
 use sqs_once::{Batch, BatchHandler, BusinessKey, Consumer, Handler};
 

@@ -7,8 +7,9 @@ use crate::support::{
     json_body, noting, order, told,
 };
 use serde_json::json;
-use sqs_once::policy::RecordEnd;
-use sqs_once::policy::{Fifo, PayloadMismatch};
+use sqs_once::consumer::Fifo;
+use sqs_once::extract::RecordEnd;
+use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::telemetry::Outcome;
 use sqs_once::{Completion, HandlerError, IdempotencyToken, ResultExt};

@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::{Bench, Notes, Order, SECOND, assert_contains, orders};
 use serde::{Deserialize, Serialize};
-use sqs_once::consumer::Work;
+use sqs_once::consumer::{Cache, Margins, Work};
 use sqs_once::key::{Fingerprint, Ids, KeyCodec, KeyError, KeySecret};
 use sqs_once::once::{Once, RunError};
-use sqs_once::policy::{Cache, Margins};
 use sqs_once::store::StoreErrorKind::{AccessDenied, TableNotFound, Throttled, Unanswered};
 use sqs_once::store::{Item, MemoryStore, Owner, Status, StoreErrorKind, Timestamp};
 use sqs_once::testing::TestClock;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use lambda_runtime::Context;
 use serde_json::{Value, json};
+use sqs_once::consumer::Margins;
 use sqs_once::once::RunError;
-use sqs_once::policy::Margins;
 use sqs_once::store::{Item, Status, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation, Record, TestClock, TestStore};
 use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError, Idempotency, spawn_blocking};

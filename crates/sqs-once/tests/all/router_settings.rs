@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 use sqs_once::body::{EventBridge, Sns};
+use sqs_once::extract::RecordEnd;
 use sqs_once::key::{Ids, KeyCodec, KeySecret, Namespace};
 use sqs_once::policy::{
-    Dependency, MissingKey, PayloadMismatch, RecordEnd, RouteBy, UnknownOutcome, Unrouted,
+    Dependency, MissingKey, PayloadMismatch, RouteBy, UnknownOutcome, Unrouted,
 };
 use sqs_once::store::{MemoryStore, Status};
 use sqs_once::telemetry::Outcome::{self, Duplicate, Failed, Processed, Terminal};

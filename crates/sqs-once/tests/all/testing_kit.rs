@@ -7,9 +7,9 @@ use crate::support::{
 };
 use aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
 use serde_json::{Value, json};
-use sqs_once::consumer::EventError;
+use sqs_once::consumer::{EventError, Queue};
 use sqs_once::extract::{Context, FromRecord, Remaining};
-use sqs_once::policy::{Disposition, Queue};
+use sqs_once::policy::Disposition;
 use sqs_once::store::{Status, StoreErrorKind, Timestamp};
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record};

@@ -10,9 +10,11 @@ use crate::support::{Notes, Order, SECOND, Seen, Tested, assert_contains, body, 
 use crate::transactional::update;
 use crate::transactions::Booking;
 use futures_util::FutureExt;
+use sqs_once::consumer::Cache;
+use sqs_once::extract::RecordEnd;
 use sqs_once::key::Fingerprint;
 use sqs_once::once::{Once, RunError};
-use sqs_once::policy::{Cache, PayloadMismatch, RecordEnd};
+use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::StoreErrorKind::{self, AccessDenied, Other};
 use sqs_once::store::{Owner, Status};
 use sqs_once::{Consumer, Handler, HandlerError, Idempotency, Writes, consumer};

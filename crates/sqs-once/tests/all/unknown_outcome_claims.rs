@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use lambda_runtime::Context;
 use serde_json::{Value, json};
+use sqs_once::consumer::Fifo;
 use sqs_once::key::Namespace;
-use sqs_once::policy::{Fifo, Reconciled, UnknownOutcome};
+use sqs_once::policy::{Reconciled, UnknownOutcome};
 use sqs_once::store::{Claim, Seen, StoreErrorKind};
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Bench, Event, Operation, Record};

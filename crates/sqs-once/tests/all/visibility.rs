@@ -8,7 +8,7 @@ use crate::support::{
 };
 use serde_json::{Value, json};
 use sqs_once::Handler;
-use sqs_once::policy::Queue;
+use sqs_once::consumer::Queue;
 use sqs_once::store::StoreErrorKind;
 use sqs_once::testing::{Bench, Event, Operation, Record};
 use sqs_once::unstable::Simulated;

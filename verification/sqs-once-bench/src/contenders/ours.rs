@@ -2,7 +2,7 @@
 
 use std::env;
 
-use sqs_once::policy::Cache;
+use sqs_once::consumer::Cache;
 use sqs_once::{Error, HandlerError, State};
 use sqs_once_bench::contract::{self, Order, Work};
 

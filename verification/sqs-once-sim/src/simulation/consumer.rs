@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqs_once::consumer::{Keyed, Named, OfEachMessage, OfMessages};
+use sqs_once::consumer::{Cache, Fifo, Keyed, Margins, Named, OfEachMessage, OfMessages, Queue};
 use sqs_once::extract::{Attempt, Message};
 use sqs_once::handler::{ClaimFirst, RecordAfter};
 use sqs_once::key::Ids;
-use sqs_once::policy::{Cache, Fifo, Margins, PayloadMismatch, Queue, RouteBy};
+use sqs_once::policy::{PayloadMismatch, RouteBy};
 use sqs_once::unstable::{Simulated, with_single_requests};
 use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sqs_once::HandlerError;
-use sqs_once::policy::RecordEnd;
+use sqs_once::extract::RecordEnd;
 use sqs_once_judge::Event;
 
 use super::counts::Count;

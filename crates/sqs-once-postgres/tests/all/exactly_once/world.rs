@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use postgres_for_tests::Server;
+use sqs_once::consumer::Margins;
 use sqs_once::once::Invocation;
-use sqs_once::policy::Margins;
 use sqs_once::store::Timestamp;
 use sqs_once::unstable::{Clock, Simulated};
 use sqs_once::{Batch, BatchOutcome, Consumer, Handler, HandlerError, Idempotency};

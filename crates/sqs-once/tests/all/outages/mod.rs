@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sqs_once::body::LargeMessages;
-use sqs_once::consumer::Runnable;
+use sqs_once::consumer::{Queue, Runnable};
 use sqs_once::extract::RecordParts;
 use sqs_once::handler::{Done, Next};
-use sqs_once::policy::{Dependency, Queue, RouteBy};
+use sqs_once::policy::{Dependency, RouteBy};
 use sqs_once::store::{Item, MemoryStore, Owner, Seen, Status, StoreErrorKind};
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record, TestStore};
 use sqs_once::unstable::breaker;

@@ -13,7 +13,7 @@ use proptest::test_runner::{TestRunner, contextualize_config};
 use serde::Serialize;
 use serde_json::json;
 use sqs_once::Consumer;
-use sqs_once::policy::Queue;
+use sqs_once::consumer::Queue;
 use sqs_once::store::{Item, Status, Timestamp};
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Answer, Bench, Event};

@@ -13,7 +13,7 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::http::StatusCode;
 use serde_json::{Value, json};
-use sqs_once::policy::Queue;
+use sqs_once::consumer::Queue;
 use std::time::Duration;
 use tokio::sync::Notify;
 
