@@ -34,9 +34,15 @@ def document():
 def listing(library):
     json = TARGET / "doc" / f"{library.replace('-', '_')}.json"
     listed = subprocess.run([built("public-api-listing"), json], check=True, stdout=subprocess.PIPE, text=True).stdout
-    # The feature `unstable` adds this module alone.
+    # The feature `unstable` adds this module alone, and implementations of its traits.
     unstable = re.compile(r"^(?:#\[.*?\] )*(?:pub [a-z ]*|impl(?:<.*?>)? (?:.* for )?)sqs_once::unstable\b")
-    return "".join(line for line in listed.splitlines(keepends=True) if not unstable.match(line))
+    of_a_type = re.compile(r"^pub (?:async |const )?(?:fn|type) [\w:]*?[A-Z]\w*(?:<.*?>)?::")
+    stable, implements = [], False
+    for line in listed.splitlines(keepends=True):
+        implements = unstable.match(line) if line.startswith("impl") else implements and of_a_type.match(line)
+        if not implements and not unstable.match(line):
+            stable.append(line)
+    return "".join(stable)
 
 
 def paths(listed):
