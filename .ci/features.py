@@ -43,32 +43,73 @@ def check_new_attribute(env):
     print("an item may gain an attribute")
 
 
-def test_without_sqs(env):
-    """Without the feature `sqs`, settings that need it warn, or refuse to start. A package of its own runs the tests, because
-    the tests of sqs-once enable all features."""
-    package = UNPACKED / "without-sqs"
+def add_package(name, dependencies, source):
+    """Adds a user's program. `shared` has the versions and the features of its dependencies' dependencies."""
+    package = UNPACKED / name
     shutil.rmtree(package, ignore_errors=True)
     (package / "src").mkdir(parents=True)
-    (package / "src" / "lib.rs").touch()
-    (package / "tests").mkdir()
-    shutil.copy(ROOT / ".ci" / "without_sqs.rs", package / "tests")
-    # `shared` has the versions and the features of the others.
-    others = "".join(f'{name} = {{ version = "*", default-features = false }}\n' for name in ("tokio", "tracing", "tracing-subscriber"))
-    own = 'sqs-once = { version = "*", default-features = false, features = ["testing"] }\n'
-    manifest = f'[package]\nname = "without-sqs"\nedition = "2024"\n\n[dependencies]\n{own}{others}'
+    (package / "src" / "main.rs").write_text(source)
+    manifest = f'[package]\nname = "{name}"\nedition = "2024"\n\n[dependencies]\n{dependencies}'
     (package / "Cargo.toml").write_text(manifest)
-    command = ["cargo", "test", "--quiet", "--package=shared", "--package=without-sqs", "--tests"]
-    subprocess.run(command, cwd=UNPACKED, env=env, check=True)
+    return package
+
+
+# Prints why it does not start.
+STARTING = """
+use sqs_once::store::MemoryStore;
+use sqs_once::{Consumer, Handler};
+
+#[tokio::main]
+async fn main() {
+    let handler = Handler::json::<String>().key(|id: &String| id.clone()).call(async |_: String| {});
+    let consumer = Consumer::new(handler.namespace("test")).store(MemoryStore::new());
+    println!("{}", consumer.init().await.unwrap_err());
+}
+"""
+DELAYING = """
+use sqs_once::handler::ErrorDisposition;
+use sqs_once::{HandlerError, ResultExt};
+
+#[derive(Debug, ErrorDisposition)]
+#[disposition(retry_after = "30s")]
+struct Busy;
+
+impl std::fmt::Display for Busy {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        Ok(())
+    }
+}
+
+impl std::error::Error for Busy {}
+
+fn main() {
+    let _: Result<(), HandlerError> = Err(Busy).retry_after(std::time::Duration::from_secs(60));
+}
+"""
+
+
+def check_without_sqs(env):
+    """Without the feature `sqs`, a function with a dead-letter queue refuses to start, and delays do not compile."""
+    dependencies = 'sqs-once = { version = "*", default-features = false }\ntokio = { version = "*", default-features = false }\n'
+    package = add_package("without-sqs", dependencies, STARTING)
+    command = ["--quiet", "--package=shared", "--package=without-sqs"]
+    subprocess.run(["cargo", "build", *command], cwd=UNPACKED, env=env, check=True)
+    queue = {"SQS_ONCE_DLQ_URL": "https://sqs.eu-central-1.amazonaws.com/123456789012/dlq"}
+    told = subprocess.run([TARGET / "debug" / "without-sqs"], env=env | queue, check=True, stdout=subprocess.PIPE, text=True).stdout
+    assert "SQS_ONCE_DLQ_URL is set, but sqs-once was built without its feature `sqs`" in told, told
+    (package / "src" / "main.rs").write_text(DELAYING)
+    check = subprocess.run(["cargo", "check", *command], cwd=UNPACKED, env=env, stderr=subprocess.PIPE, text=True)
+    assert check.returncode and check.stderr.count("error[") == 2, check.stderr
+    assert "no method named `retry_after`" in check.stderr, check.stderr
+    assert "the item is gated behind the `sqs` feature" in check.stderr, check.stderr
+    shutil.rmtree(package)
+    print("without the feature `sqs`, no delay compiles")
 
 
 def check_unstable_is_not_unified(env):
     """A function with a store of PostgreSQL does not see what only the tools may use."""
-    package = UNPACKED / "stable"
-    shutil.rmtree(package, ignore_errors=True)
-    (package / "src").mkdir(parents=True)
-    (package / "src" / "lib.rs").write_text("pub use sqs_once::unstable;\npub use sqs_once_postgres::PostgresStore;\n")
-    own = '[dependencies]\nsqs-once = "*"\nsqs-once-postgres = "*"\n'
-    (package / "Cargo.toml").write_text(f'[package]\nname = "stable"\nedition = "2024"\n\n{own}')
+    source = "pub use sqs_once::unstable;\npub use sqs_once_postgres::PostgresStore;\nfn main() {}\n"
+    package = add_package("stable", 'sqs-once = "*"\nsqs-once-postgres = "*"\n', source)
     command = ["cargo", "check", "--quiet", "--package=shared", "--package=stable"]
     check = subprocess.run(command, cwd=UNPACKED, env=env, stderr=subprocess.PIPE, text=True)
     unresolved = "unresolved import `sqs_once::unstable`"
@@ -104,7 +145,7 @@ def main():
             checked += 1
     print(f"{checked} combinations")
     check_new_attribute(env)
-    test_without_sqs(env)
+    check_without_sqs(env)
     check_unstable_is_not_unified(env)
 
 

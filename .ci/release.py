@@ -56,7 +56,7 @@ def check_texts(packages, version):
     readme = (ROOT / "README.md").read_text()
     (package,) = (package for package in packages if package["name"] == "sqs-once")
     minor = version.rpartition(".")[0]
-    assert f'sqs-once = {{ version = "{minor}"' in readme, "the README names another version"
+    assert f'sqs-once = "{minor}"' in readme, "the README names another version"
     badges = dict(re.findall(r"!\[(\w+): [^\]]+\]\(https://img\.shields\.io/badge/([^)]+)\)", readme))
     rust, licence = package["rust_version"], package["license"].replace("-", "--").replace(" ", "%20")
     assert badges == {"Rust": f"Rust-{rust}%2B-blue", "licence": f"licence-{licence}-blue"}, badges

@@ -1,7 +1,7 @@
 //! `#[derive(ErrorDisposition)]`: an error type chooses what happens to the message.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{quote, quote_spanned};
 use syn::meta::ParseNestedMeta;
 use syn::{Attribute, Data, DeriveInput, Error, Fields, Ident, LitStr, Result};
 
@@ -145,7 +145,8 @@ fn choice(attributes: &[Attribute]) -> Result<Choice> {
                 "terminal" => quote!(#policy::Terminal),
                 "retry_after" => {
                     let millis = millis(&meta.value()?.parse()?)?;
-                    quote!(#policy::RetryAfter(::core::time::Duration::from_millis(#millis)))
+                    // Without the feature `sqs`, the compiler names it here.
+                    quote_spanned!(name.span()=> ::sqs_once::__private::retry_after(#millis))
                 }
                 "unavailable" => {
                     let dependency: LitStr = meta.value()?.parse()?;

@@ -218,19 +218,13 @@ fn not_an_option(name: &str, handler: &Ident) -> String {
         true => format!("`{name}` is a method of the {of} and not an option"),
         false => format!("unknown option `{name}`"),
     };
-    let feature = feature(meant).map(|feature| format!(" (feature `{feature}`)"));
+    let feature = match meant {
+        "large_messages" => " (feature `s3`)",
+        _ => "",
+    };
     let variable = variable.map(|variable| format!(", or set `{variable}`"));
-    let (feature, variable) = (feature.unwrap_or_default(), variable.unwrap_or_default());
+    let variable = variable.unwrap_or_default();
     format!("{problem}: call `{handler}::{of}().{meant}(…)`{feature}{variable}")
-}
-
-/// Returns the feature of `sqs-once` that a method needs.
-fn feature(method: &str) -> Option<&'static str> {
-    match method {
-        "large_messages" => Some("s3"),
-        "backoff" | "queue" => Some("sqs"),
-        _ => None,
-    }
 }
 
 fn checked_namespace(value: &Expr) -> Result<LitStr> {

@@ -187,24 +187,3 @@ fn metrics(env: &Env<'_>) -> Result<Option<Metrics>, ConfigError> {
         _ => None,
     })
 }
-
-/// Returns the error for a queue that is configured without the feature that reaches it.
-#[cfg(not(feature = "sqs"))]
-pub(crate) fn needs_sqs(variable: &'static str) -> ConfigError {
-    ConfigError::unsupported(
-        variable,
-        "is set, but sqs-once was built without its feature `sqs`",
-        "the feature, or no such variable (the queue's own settings then decide what happens to failed messages)",
-    )
-}
-
-/// Warns once that `.retry_after` has no effect.
-#[cfg(not(feature = "sqs"))]
-pub(crate) fn warn_of_retry_after() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        tracing::warn!(
-            "`.retry_after` has no effect, because sqs-once was built without its feature `sqs`"
-        );
-    });
-}

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt::{self, Write};
 use std::sync::Arc;
+#[cfg(feature = "sqs")]
 use std::time::Duration;
 
 /// The reason why a function can't start or continue. `?` converts any error to it.
@@ -125,12 +126,19 @@ pub enum Disposition {
     Retry,
     /// The message returns to the queue, and SQS delivers it again after this time: see
     /// [`HandlerError::into_retry_after`](crate::HandlerError::into_retry_after).
+    #[cfg(feature = "sqs")]
     RetryAfter(Duration),
     /// No retry can help: the message is terminal.
     Terminal,
     /// The dependency with this name is unavailable: see
     /// [`HandlerError::into_unavailable`](crate::HandlerError::into_unavailable).
     Unavailable(Arc<str>),
+}
+
+/// Returns the choice of a derived error type.
+#[cfg(feature = "sqs")]
+pub fn retry_after(millis: u64) -> Disposition {
+    Disposition::RetryAfter(Duration::from_millis(millis))
 }
 
 /// The limit on the number of causes, because an error may return itself as its cause.

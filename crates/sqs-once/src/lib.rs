@@ -53,7 +53,7 @@
 //! - [`policy`]: values that choose what happens to a message.
 //! - [`telemetry`]: metrics and outcomes.
 //! - [`store`]: where claims are kept, and how to write a store.
-//! - `producer` (feature `sqs`): sending messages with their key.
+//! - [`producer`]: sending messages with their key.
 //! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
 //! - [`guide`]: a page for each topic, from [the promises](guide::guarantees) to
 //!   [the messages in the log](guide::troubleshooting).
@@ -63,12 +63,13 @@
 //!
 //! # Features
 //!
-//! `dynamodb` is on by default, the others are not.
+//! `dynamodb` and `sqs` are on by default, the others are not.
 //!
 //! - `dynamodb`: [`DynamoDbStore`], the store where no other is set, and [`Writes`]. A function that keeps its claims in
 //!   PostgreSQL turns it off with `default-features = false`, and does not compile the SDK of DynamoDB.
-//! - `sqs`: sends terminal messages to the dead-letter queue at once, sets visibility timeouts, and adds the module
-//!   `producer`. Compiles the SDK of SQS.
+//! - `sqs`: sends terminal messages to the dead-letter queue at once, sets visibility timeouts
+//!   ([`retry_after`](ResultExt::retry_after), [`backoff`](Handler::backoff), [`depends_on`](Handler::depends_on)), and
+//!   adds the module [`producer`]. Compiles the SDK of SQS. The client is created at its first use.
 //! - `s3`: fetches bodies that are too large for SQS from S3: `body::LargeMessages`. Compiles the SDK of S3.
 //! - `jmespath`: keys by JMESPath expressions.
 //! - `secrets`: fetches the secret of the keys' hash from AWS Secrets Manager.
@@ -120,8 +121,8 @@ pub mod policy;
 #[cfg(feature = "sqs")]
 pub mod producer;
 #[cfg_attr(
-    not(feature = "testing"),
-    allow(unreachable_pub, reason = "tests reach it through `testing`")
+    not(feature = "unstable"),
+    allow(unreachable_pub, reason = "the tools reach it through `unstable`")
 )]
 mod random;
 mod record;
@@ -151,6 +152,8 @@ pub mod __private {
         DeclaresError, DeclaresNothing, Returned, batch_handler, fingerprint, fingerprint_with,
         handler, mode_of, mode_of_batch,
     };
+    #[cfg(feature = "sqs")]
+    pub use crate::error::retry_after;
 }
 
 pub use consumer::builder::Consumer;

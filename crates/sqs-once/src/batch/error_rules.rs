@@ -79,15 +79,12 @@ impl ErrorRules {
                 );
                 None
             }
+            #[cfg(feature = "sqs")]
             Disposition::RetryAfter(delay) => Some(delay),
             Disposition::Retry => None,
         };
         if let Some(undeclared) = error.undeclared(&self.types) {
             reason.text = format!("{undeclared}; {}", reason.text);
-        }
-        #[cfg(not(feature = "sqs"))]
-        if delay.is_some() {
-            crate::config::warn_of_retry_after();
         }
         Failure::Retry {
             reason,

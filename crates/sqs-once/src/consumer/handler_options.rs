@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::batch::{self, Hook, Hooks, MissingKey, PayloadMismatch, RecordEnd, UnknownOutcome};
+#[cfg(feature = "sqs")]
 use crate::breaker::Dependency;
 #[cfg(feature = "sqs")]
 use crate::failed::Backoff;
@@ -140,8 +141,9 @@ impl<Kind: OfMessages> Handler<Kind> {
     /// its lease has lapsed. Each try costs as much as a duplicate. A waiting message does not count towards the
     /// concurrency. At most 100 messages of a batch wait; others return to the queue at once.
     ///
-    /// With the feature `sqs`, a message that returns stays hidden until the other worker's lease has lapsed, otherwise
-    /// until the queue's visibility timeout ends.
+    /// A message that returns stays hidden until the other worker's lease has lapsed. Without the permission
+    /// `sqs:ChangeMessageVisibility`, or without the feature `sqs`, it stays hidden until the queue's visibility timeout
+    /// ends.
     ///
     /// For a handler that takes a transaction, a message returns to the queue at once if its key was claimed without a
     /// transaction. A transaction waits for an earlier one on its key until the deadline.
@@ -158,36 +160,6 @@ impl<Kind: OfMessages> Handler<Kind> {
     /// Sets what happens to a message without a business key. Default: [`MissingKey::Terminal`].
     pub fn missing_key(self, missing_key: MissingKey) -> Self {
         self.set(|settings| settings.missing_key = Some(missing_key))
-    }
-
-    /// Declares a service that the handler calls. Several calls add up. Default: none.
-    ///
-    /// A handler's error can report the service as [`unavailable`](crate::ResultExt::unavailable), and
-    /// [`Dependency::unavailable_if`] recognises errors by their type. After three such errors in a row the consumer opens
-    /// a breaker: it returns messages to the queue without claiming their keys or calling the handler. Every 30 s one
-    /// message is tried, by one of all environments that share the table. After a success the consumer calls the handler
-    /// again, with one message at first and one more for each success.
-    ///
-    /// Messages that return stay hidden for so long that their remaining deliveries outlast an outage of 24 h, as far as
-    /// SQS allows. The consumer asks the queue for its retention and its `maxReceiveCount` for that, which needs
-    /// `sqs:GetQueueAttributes`. A message on its last delivery moves to the dead-letter queue with a reason that begins
-    /// with `unavailable`. [The guide](crate::guide::outages) has the details.
-    ///
-    /// Needs the feature `sqs`. Fails at [`init`](crate::Consumer::init) without it, and if a name is invalid.
-    ///
-    /// ```
-    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
-    /// # async fn charge(_: &OrderPlaced) -> std::io::Result<()> { Ok(()) }
-    /// use sqs_once::ResultExt;
-    ///
-    /// let handler = sqs_once::Handler::json::<OrderPlaced>()
-    ///     .key(|order: &OrderPlaced| order.order_id.clone())
-    ///     .call(async |order: OrderPlaced| charge(&order).await.unavailable("payments"))
-    ///     .depends_on("payments");
-    /// ```
-    pub fn depends_on(self, dependency: impl Into<Dependency>) -> Self {
-        let dependency = dependency.into();
-        self.set(|settings| settings.errors.dependencies.push(dependency))
     }
 
     /// Calls `hook` for a message whose effect is done, before it leaves the queue: after a success, once its key is
@@ -369,5 +341,35 @@ impl<Kind: OfMessages> Handler<Kind> {
     /// without a receipt handle or a queue ARN, which occur only in hand-made events.
     pub fn backoff(self, bounds: RangeInclusive<Duration>) -> Self {
         self.set(|settings| settings.backoff = Some(Backoff::new(bounds)))
+    }
+
+    /// Declares a service that the handler calls. Several calls add up. Default: none.
+    ///
+    /// A handler's error can report the service as [`unavailable`](crate::ResultExt::unavailable), and
+    /// [`Dependency::unavailable_if`] recognises errors by their type. After three such errors in a row the consumer opens
+    /// a breaker: it returns messages to the queue without claiming their keys or calling the handler. Every 30 s one
+    /// message is tried, by one of all environments that share the table. After a success the consumer calls the handler
+    /// again, with one message at first and one more for each success.
+    ///
+    /// Messages that return stay hidden for so long that their remaining deliveries outlast an outage of 24 h, as far as
+    /// SQS allows. The consumer asks the queue for its retention and its `maxReceiveCount` for that, which needs
+    /// `sqs:GetQueueAttributes`. A message on its last delivery moves to the dead-letter queue with a reason that begins
+    /// with `unavailable`. [The guide](crate::guide::outages) has the details.
+    ///
+    /// Fails at [`init`](crate::Consumer::init) if a name is invalid.
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// # async fn charge(_: &OrderPlaced) -> std::io::Result<()> { Ok(()) }
+    /// use sqs_once::ResultExt;
+    ///
+    /// let handler = sqs_once::Handler::json::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .call(async |order: OrderPlaced| charge(&order).await.unavailable("payments"))
+    ///     .depends_on("payments");
+    /// ```
+    pub fn depends_on(self, dependency: impl Into<Dependency>) -> Self {
+        let dependency = dependency.into();
+        self.set(|settings| settings.errors.dependencies.push(dependency))
     }
 }

@@ -120,11 +120,6 @@ impl HandlerSettings {
             (false, _) => None,
         };
         checked(&self.errors.dependencies)?;
-        // Without the client of SQS, an outage would bury messages all the same.
-        #[cfg(not(feature = "sqs"))]
-        if !self.errors.dependencies.is_empty() {
-            return Err(crate::config::needs_sqs("the setting `depends_on`"));
-        }
         if self
             .attempt_timeout
             .is_some_and(|timeout| timeout.is_zero())

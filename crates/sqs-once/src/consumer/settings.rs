@@ -71,7 +71,7 @@ impl Settings {
         let common = handles.common();
         let backoff = common.checked_backoff()?;
         let has_backoff = backoff.is_some() || routes.iter().any(|route| route.backoff.is_some());
-        let failed = self.failed.resolve(&env, clock, has_backoff).await?;
+        let failed = self.failed.resolve(&env, clock, has_backoff)?;
         let concurrency = self.concurrency.map(|concurrency| {
             let zero = || ConfigError::invalid("the setting `concurrency`", "is 0", "1 or more");
             NonZeroUsize::new(concurrency).ok_or_else(zero)

@@ -1,5 +1,6 @@
 //! How long a failed message stays hidden in the queue.
 
+#[cfg(any(feature = "sqs", test))]
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
+    #[cfg(any(feature = "sqs", test))]
     pub(crate) fn new(bounds: RangeInclusive<Duration>) -> Self {
         let (floor, ceiling) = bounds.into_inner();
         Self { floor, ceiling }

@@ -11,25 +11,25 @@ use crate::record::Message;
 
 use super::attributes::{attributes, original};
 use super::queue::names;
-use super::sqs::{arn_parts, describe};
+use super::sqs::{arn_parts, client, describe};
 use super::{BoxError, Cause, DeadLetters, Sending};
 
 pub(super) struct DeadLetterQueue {
-    pub(super) client: Client,
+    pub(super) client: Option<Client>,
     pub(super) url: String,
     /// The name of this Lambda function; `None` outside Lambda.
     pub(super) function: Option<String>,
 }
 
 impl DeadLetterQueue {
-    fn is_source_of(&self, message: &Message) -> bool {
+    fn is_source_of(&self, message: &Message, client: &Client) -> bool {
         let arn = message.queue_arn();
         let Some((arn, [_, _, _, region, ..])) = arn.and_then(|arn| Some((arn, arn_parts(arn)?)))
         else {
             return false;
         };
         // The SDK sends requests to its own region, regardless of the URL's host.
-        let own = self.client.config().region();
+        let own = client.config().region();
         own.is_none_or(|own| own.as_ref() == region) && names(&self.url, arn)
     }
 }
@@ -38,14 +38,14 @@ impl DeadLetters for DeadLetterQueue {
     /// Sends body, attributes, message group and trace header, and adds attributes about the failure.
     fn send<'a>(&'a self, message: &'a Message, cause: &'a Cause) -> Sending<'a> {
         Box::pin(async move {
-            if self.is_source_of(message) {
+            let client = client(&self.client).await;
+            if self.is_source_of(message, client) {
                 return Err(ITSELF.into());
             }
             let is_fifo = self.url.ends_with(".fifo");
             let group = message.group_id();
             let trace = message.system_attribute("AWSTraceHeader");
-            let request = self
-                .client
+            let request = client
                 .send_message()
                 .queue_url(&self.url)
                 .message_body(body(message)?)

@@ -77,8 +77,8 @@ pub(crate) trait DeadLetters: Send + Sync {
 
 /// A queue that messages come from.
 pub(crate) trait Visibility: Send + Sync {
-    /// Hides each message of the queue for its time from now; `ran` is how long its batch ran. Logs failures: the messages
-    /// of a failed request return when their queue's visibility timeout ends.
+    /// Hides each message of the queue for its time from now; `ran` is how long its batch ran. Logs failures, and a missing
+    /// permission once: the messages of a failed request return when their queue's visibility timeout ends.
     fn hide<'a>(&'a self, waits: Vec<(&'a Message, Duration)>, ran: Duration) -> BoxFuture<'a, ()>;
 
     /// Returns the visibility timeout of the message's queue, if the queue can be asked.

@@ -86,7 +86,7 @@ impl Queue {
     }
 
     /// Sets the SQS client, for your own credentials or endpoints. Default: a client with timeouts and the SDK's
-    /// settings from the environment.
+    /// settings from the environment, which the first request to SQS creates.
     pub fn client(mut self, client: Client) -> Self {
         self.client = Some(client);
         self

@@ -17,7 +17,7 @@ use crate::time::Clock;
 use super::isolated::Queues;
 use super::{DeadLetters, Visibility};
 #[cfg(feature = "sqs")]
-use super::{dead_letters::DeadLetterQueue, queue::Queue, sqs, visibility::SourceQueue};
+use super::{dead_letters::DeadLetterQueue, queue::Queue, visibility::SourceQueue};
 
 /// The settings of the code.
 #[derive(Clone, Default)]
@@ -75,7 +75,7 @@ impl FailedSettings {
     }
 
     /// `has_backoff` is true if the consumer or one of its routes has a backoff.
-    pub(crate) async fn resolve(
+    pub(crate) fn resolve(
         &self,
         env: &EnvSettings,
         clock: &Arc<dyn Clock>,
@@ -88,15 +88,15 @@ impl FailedSettings {
             queue.check()?;
             if let Some(arn) = &queue.arn {
                 let queue = queue.clone().or(&any);
-                let ways = self.ways(queue, clock, has_backoff).await;
+                let ways = self.ways(queue, clock, has_backoff);
                 failed.by_arn.insert(arn.clone(), ways);
             }
         }
-        failed.others = self.ways(any, clock, has_backoff).await;
+        failed.others = self.ways(any, clock, has_backoff);
         Ok(failed)
     }
 
-    async fn ways(&self, queue: Queue, clock: &Arc<dyn Clock>, has_backoff: bool) -> Ways {
+    fn ways(&self, queue: Queue, clock: &Arc<dyn Clock>, has_backoff: bool) -> Ways {
         let dead_letter_queue = queue.dead_letter_queue;
         #[cfg(feature = "testing")]
         if let (Some(queues), None) = (&self.bench, &queue.client) {
@@ -112,26 +112,15 @@ impl FailedSettings {
         let postpones = queue.client.is_some()
             || has_backoff
             || process_env("AWS_LAMBDA_FUNCTION_NAME").is_some();
-        if dead_letter_queue.is_none() && !postpones {
-            return Ways::default();
-        }
-        let client = match queue.client {
-            Some(client) => client,
-            None => sqs::client_from_env().await,
-        };
         let dead_letters = dead_letter_queue.map(|url| {
             Arc::new(DeadLetterQueue {
-                client: client.clone(),
+                client: queue.client.clone(),
                 url,
                 function: process_env("AWS_LAMBDA_FUNCTION_NAME"),
             }) as Arc<dyn DeadLetters>
         });
         let visibility = postpones.then(|| {
-            Arc::new(SourceQueue {
-                client,
-                endpoint: SourceQueue::endpoint(),
-                clock: Arc::clone(clock),
-            }) as Arc<dyn Visibility>
+            Arc::new(SourceQueue::new(queue.client, Arc::clone(clock))) as Arc<dyn Visibility>
         });
         Ways {
             dead_letters,
@@ -143,14 +132,18 @@ impl FailedSettings {
 #[cfg(not(feature = "sqs"))]
 impl FailedSettings {
     /// Without the SQS client no queue can be reached, so a variable must not be ignored silently.
-    pub(crate) async fn resolve(
+    pub(crate) fn resolve(
         &self,
         env: &EnvSettings,
         _: &Arc<dyn Clock>,
         _has_backoff: bool,
     ) -> Result<FailedRecords, ConfigError> {
         match &env.dlq_url {
-            Some(_) => Err(crate::config::needs_sqs("SQS_ONCE_DLQ_URL")),
+            Some(_) => Err(ConfigError::unsupported(
+                "SQS_ONCE_DLQ_URL",
+                "is set, but sqs-once was built without its feature `sqs`",
+                "the feature, or no such variable (the queue's redrive policy then moves failed messages)",
+            )),
             None => Ok(FailedRecords::default()),
         }
     }

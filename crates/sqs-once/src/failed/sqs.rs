@@ -6,17 +6,30 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::Builder;
 use aws_sdk_sqs::config::retry::RetryPartition;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
+use tokio::sync::OnceCell;
 
 use crate::aws;
 use crate::error::chain;
 
-pub(super) async fn client_from_env() -> Client {
+/// Returns the code's own client, or else the one that all other queues share. Its first use creates it.
+pub(super) async fn client(own: &Option<Client>) -> &Client {
+    static SHARED: OnceCell<Client> = OnceCell::const_new();
+    match own {
+        Some(client) => client,
+        None => SHARED.get_or_init(from_env).await,
+    }
+}
+
+async fn from_env() -> Client {
     let config = Builder::from(aws::config().await)
         .retry_partition(RetryPartition::new("sqs-once"))
         .retry_classifier(aws::SignAgain)
         .build();
     Client::from_conf(config)
 }
+
+/// A part of the error's code if the role lacks a permission.
+pub(super) const DENIED: &str = "AccessDenied";
 
 /// Formats an error in one line. Leaves out SQS's own message, because it quotes receipt handles and message groups.
 pub(super) fn describe<E>(error: &SdkError<E>, action: &str) -> String
@@ -27,7 +40,7 @@ where
         return chain(error);
     }
     let code = error.code().unwrap_or("an error without a code");
-    let help = if code.contains("AccessDenied") {
+    let help = if code.contains(DENIED) {
         format!(": the function's role must allow {action} on the queue")
     } else if code.contains("NonExistentQueue") || code.contains("QueueDoesNotExist") {
         ": no queue has that URL".to_owned()

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::slice;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use aws_sdk_sqs::Client;
@@ -17,7 +17,7 @@ use crate::env::process_env;
 use crate::record::Message;
 use crate::time::{Clock, Timestamp};
 
-use super::sqs::{arn_parts, describe};
+use super::sqs::{DENIED, arn_parts, client, describe};
 use super::{UNANSWERED, Visibility};
 
 /// SQS's limit of entries per request, and our limit of requests in flight.
@@ -34,16 +34,23 @@ type Entry = ChangeMessageVisibilityBatchRequestEntry;
 
 /// The queue that messages come from.
 pub(super) struct SourceQueue {
-    pub(super) client: Client,
-    pub(super) endpoint: Option<String>,
-    pub(super) clock: Arc<dyn Clock>,
+    client: Option<Client>,
+    /// The endpoint of SQS, if not the default.
+    endpoint: Option<String>,
+    clock: Arc<dyn Clock>,
+    /// For the warning about a permission that the role lacks in every batch.
+    warned: Once,
 }
 
 impl SourceQueue {
-    /// The endpoint of SQS, if not the default.
-    pub(super) fn endpoint() -> Option<String> {
+    pub(super) fn new(client: Option<Client>, clock: Arc<dyn Clock>) -> Self {
         let names = ["AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL"];
-        names.into_iter().find_map(process_env)
+        Self {
+            client,
+            endpoint: names.into_iter().find_map(process_env),
+            clock,
+            warned: Once::new(),
+        }
     }
 
     fn url_of(&self, message: &Message) -> Option<String> {
@@ -56,7 +63,8 @@ impl SourceQueue {
             entry.id = at.to_string();
         }
         let count = entries.len();
-        let request = self.client.change_message_visibility_batch();
+        let client = client(&self.client).await;
+        let request = client.change_message_visibility_batch();
         let request = request.queue_url(url).set_entries(Some(entries));
         match request.send().await {
             Ok(answer) => {
@@ -81,7 +89,8 @@ impl SourceQueue {
         let url = self
             .url_of(message)
             .ok_or("the event has no ARN of a queue")?;
-        let asked = self.client.get_queue_attributes().queue_url(url);
+        let client = client(&self.client).await;
+        let asked = client.get_queue_attributes().queue_url(url);
         let answer = asked.set_attribute_names(Some(names.to_vec())).send().await;
         let answer = answer.map_err(|error| describe(&error, "sqs:GetQueueAttributes"))?;
         Ok(answer.attributes.unwrap_or_default())
@@ -117,11 +126,17 @@ impl Visibility for SourceQueue {
                 .await;
             if let Some((_, error)) = failures.first() {
                 let records: usize = failures.iter().map(|(records, _)| records).sum();
-                warn!(
-                    records,
-                    error,
-                    "messages come back when the queue's visibility timeout ends, not when they should"
-                );
+                let warn = || {
+                    warn!(
+                        records,
+                        error,
+                        "messages come back when the queue's visibility timeout ends, not when they should"
+                    );
+                };
+                match error.contains(DENIED) {
+                    true => self.warned.call_once(warn),
+                    false => warn(),
+                }
             }
         })
     }

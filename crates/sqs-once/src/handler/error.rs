@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
+#[cfg(feature = "sqs")]
 use std::time::Duration;
 
 use crate::error::{Disposition, MAX_CAUSES, chain};
@@ -72,8 +73,9 @@ impl HandlerError {
 
     /// Makes the error retryable after `delay` from now.
     ///
-    /// With the feature `sqs`, the consumer sets the message's visibility timeout, in whole seconds up to 12 hours. Without
-    /// it, or if SQS refuses, the message returns when the queue's visibility timeout ends.
+    /// The consumer sets the message's visibility timeout, in whole seconds up to 12 hours. If SQS refuses, the message
+    /// returns when the queue's visibility timeout ends.
+    #[cfg(feature = "sqs")]
     #[must_use]
     pub fn into_retry_after(self, delay: Duration) -> Self {
         self.choosing(Disposition::RetryAfter(delay))
@@ -239,6 +241,7 @@ pub trait ResultExt<T> {
     ///
     /// # Errors
     /// The same error, with the delay.
+    #[cfg(feature = "sqs")]
     fn retry_after(self, delay: Duration) -> Result<T, HandlerError>;
 
     /// Reports an outage of a dependency: see [`HandlerError::into_unavailable`].
@@ -265,6 +268,7 @@ impl<T, E: Into<HandlerError>> ResultExt<T> for Result<T, E> {
         self.map_err(|error| error.into().into_terminal())
     }
 
+    #[cfg(feature = "sqs")]
     fn retry_after(self, delay: Duration) -> Result<T, HandlerError> {
         self.map_err(|error| error.into().into_retry_after(delay))
     }

@@ -45,7 +45,7 @@ impl MessageKey {
         Self(Source::Attribute(name.into()))
     }
 
-    /// The key that the producer sent with the message, with `Outgoing` (feature `sqs`) or in the same form.
+    /// The key that the producer sent with the message, with `Outgoing` or in the same form.
     ///
     /// The message attribute `business-key` contains the parts, separated by `,`. A part is `s:` and text, `i:` and an
     /// integer, `b:` and `true` or `false`, or `x:` and bytes in lower-case hexadecimal digits. In text, every byte that is

@@ -142,7 +142,7 @@ impl Answer {
 
     /// Returns how long a message that returns to the queue stays hidden: for the handler's
     /// [`retry_after`](crate::ResultExt::retry_after), for its backoff, or until another worker's lease on
-    /// its key lapses. Without the feature `sqs`, the consumer does not change the visibility timeout.
+    /// its key lapses.
     #[track_caller]
     pub fn delay(&self, message_id: &str) -> Option<Duration> {
         self.report(message_id).wait()

@@ -312,6 +312,20 @@ async fn a_call_that_fails_changes_nothing_and_is_one_line_without_receipt_handl
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_permission_that_the_role_lacks_is_one_warning_for_all_batches() {
+    for (code, lines) in [("AccessDeniedException", 1), ("RequestThrottled", 3)] {
+        let refused = Turn::Refuse(format!("com.amazonaws.sqs#{code}").leak());
+        let bench = backing_off(&Sqs::always(refused));
+        for _ in 0..3 {
+            assert_eq!(bench.run(failing(2)).await, ["m-0", "m-1"]);
+        }
+        let log = bench.log.take("sqs_once::failed::visibility");
+        assert_eq!(log.len(), lines, "{log:?}");
+        assert!(log.iter().all(|line| line["level"] == "WARN"), "{log:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_answer_is_in_time_even_if_sqs_never_answers() {
     let mut bench = backing_off(&Sqs::always(Turn::Hang));
     bench.bench.timeout = 3 * SECOND;

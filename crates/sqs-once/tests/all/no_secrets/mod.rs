@@ -66,9 +66,7 @@ const REACHING: [&str; 20] = [
 ];
 
 /// The lines that no test in this process reaches, with the reason.
-const UNREACHED: [(&str, &str); 8] = [
-    // The tests have the feature.
-    ("config.rs", "without its feature `sqs`"),
+const UNREACHED: [(&str, &str); 7] = [
     // No signal handler can be installed.
     ("lambda/shutdown.rs", "no signal can be received"),
     // The library catches every panic of user code earlier, so this needs a bug in this crate.
