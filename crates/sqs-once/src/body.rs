@@ -1,6 +1,6 @@
 //! Bodies of messages: decoders, and the envelopes around the payload.
 
-pub use crate::handler::decode::{AsyncDecode, AtOnce, Decoder, IntoDecoder, Waiting};
+pub use crate::handler::decode::{AsyncDecode, AtOnce, IntoDecoder, Waiting};
 #[cfg(feature = "s3")]
 pub use crate::large_messages::LargeMessages;
 pub use crate::record::{

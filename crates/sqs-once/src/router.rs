@@ -21,7 +21,7 @@ type Find = Arc<dyn Fn(&Message) -> Option<String> + Send + Sync>;
 /// use sqs_once::policy::RouteBy;
 ///
 /// let by_attribute = RouteBy::attribute("type");
-/// let by_field = RouteBy::field("/type");
+/// let by_field = RouteBy::json_pointer("/type");
 /// let by_tenant = RouteBy::function(|message| Some(message.group_id()?.to_owned()));
 /// ```
 #[derive(Clone)]
@@ -46,7 +46,7 @@ impl RouteBy {
     /// envelope, this is the JSON inside it. An invalid pointer fails at [`init`](crate::Consumer::init).
     ///
     /// The body is parsed once more for it. An attribute costs less.
-    pub fn field(pointer: &str) -> Self {
+    pub fn json_pointer(pointer: &str) -> Self {
         Self(By::Field(pointer.into(), JsonPointer::new(pointer)))
     }
 

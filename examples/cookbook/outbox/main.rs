@@ -34,8 +34,8 @@ async fn accept(order: OrderPlaced, State(tables): State<Tables>) -> Result<Writ
         expires_at: in_a_week.duration_since(std::time::UNIX_EPOCH)?.as_secs(),
     };
     Ok(Writes::new()
-        .put(&tables.orders, &order)?
-        .put(&tables.outbox, &message)?)
+        .put(&tables.orders, &order)
+        .put(&tables.outbox, &message))
 }
 
 #[tokio::main]

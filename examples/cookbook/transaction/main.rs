@@ -32,7 +32,7 @@ async fn add_points(
     // Without that customer, no retry helps.
     Ok(Writes::new()
         .update(add)
-        .on_conflict(0, |_| Disposition::Terminal))
+        .on_conflict(|_| Disposition::Terminal))
 }
 
 #[tokio::main]

@@ -23,10 +23,10 @@ async fn reserve(order: OrderPlaced, State(tables): State<Tables>) -> Result<Wri
     let message = OutboxMessage::about(&order, SystemTime::now())?;
     let writes = Writes::new()
         .put_item(tables.new_order(&order)?)
-        .on_conflict(0, |_| Disposition::Terminal) // stored before its key expired
+        .on_conflict(|_| Disposition::Terminal) // stored before its key expired
         .update(tables.less_stock(&order)?)
-        .on_conflict(1, |_| Disposition::Terminal) // out of stock
-        .put(&tables.outbox, &message)?;
+        .on_conflict(|_| Disposition::Terminal) // out of stock
+        .put(&tables.outbox, &message);
     Ok(writes)
 }
 

@@ -43,7 +43,9 @@ fn handler(url: String, probe_seconds: u64) -> Result<Handler, Error> {
     Ok(charge::handler(Payments(client, url))
         .depends_on(service.probe_every(Duration::from_secs(probe_seconds)))
         // The service forgets a token after a day. An older attempt is not repeated.
-        .unknown_outcome(UnknownOutcome::dead_letter().after(Duration::from_secs(24 * 60 * 60))))
+        .unknown_outcome(
+            UnknownOutcome::dead_letter().token_valid_for(Duration::from_secs(24 * 60 * 60)),
+        ))
 }
 
 #[tokio::main]

@@ -40,7 +40,7 @@ thread_local! {
 
 fn handler(envelope: impl Envelope) -> Handler {
     Handler::decode(Text)
-        .key(MessageKey::id())
+        .key(MessageKey::message_id())
         .call(
             async |payload: String,
                    message: Arc<Message>,

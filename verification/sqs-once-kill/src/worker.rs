@@ -139,7 +139,7 @@ async fn enter(
         order_id: order.order_id,
         process: ledger.process,
         message_id: meta.id().to_owned(),
-        receive_count: attempt.number(),
+        receive_count: attempt.receive_count(),
         fence: attempt.fence().get(),
         token: token.to_string(),
     };
@@ -179,8 +179,8 @@ async fn count(order: Order) -> Result<Writes, HandlerError> {
 
 /// A router with this handler in each route.
 fn routed(handler: &Handler) -> Router {
-    let routes =
-        Router::new(RouteBy::field("/route")).defaults(Handler::defaults().ids(Ids::readable()));
+    let routes = Router::new(RouteBy::json_pointer("/route"))
+        .defaults(Handler::defaults().ids(Ids::readable()));
     ROUTES.into_iter().fold(routes, |routes, name| {
         routes.route(name, handler.clone().namespace(name))
     })

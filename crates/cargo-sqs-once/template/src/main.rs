@@ -70,7 +70,7 @@ async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError
 async fn reserve(order: OrderPlaced, State(tables): State<Tables>) -> Result<Writes, HandlerError> {
     order.check().terminal()?; // a retry can't fix it
     Ok(Writes::new()
-        .put(&tables.orders, &order)?
+        .put(&tables.orders, &order)
         .update(tables.reserve(&order)?))
 }
 {%- else -%}

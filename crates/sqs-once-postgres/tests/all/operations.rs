@@ -48,7 +48,7 @@ fn consumer(orders: &Orders) -> Consumer {
         calls.fetch_add(1, Ordering::SeqCst);
         async {}
     });
-    let policy = UnknownOutcome::dead_letter().after(24 * HOUR);
+    let policy = UnknownOutcome::dead_letter().token_valid_for(24 * HOUR);
     let handler = handler.namespace("orders").unknown_outcome(policy);
     Consumer::new(handler).store(orders.database.store.clone())
 }

@@ -10,7 +10,7 @@ use tracing::{Instrument, Span, warn};
 use crate::handler::{CallFuture, HandlerError, IdempotencyToken, Running};
 use crate::idempotency::Until;
 use crate::record::Message;
-use crate::report::{Outcome, Report};
+use crate::report::{Code, Outcome, Report};
 
 use super::error_rules::ErrorRules;
 use super::handling::{Failure, Handling};
@@ -117,6 +117,12 @@ impl RecordEnd {
     /// Returns the reason of the outcome, as in the log; `None` without a reason.
     pub fn reason(&self) -> Option<&str> {
         self.report.reason()
+    }
+
+    /// Returns the code of the reason, as in the log, such as `lease-lost`; `None` without a reason. The
+    /// [guide](crate::guide::troubleshooting) lists them.
+    pub fn code(&self) -> Option<&'static str> {
+        self.report.code().map(Code::as_str)
     }
 
     /// Returns the token that the handler of this event receives; `None` for a message without a usable key.

@@ -48,7 +48,12 @@ type Reconcile = Arc<dyn Fn(EarlierAttempt) -> CallFuture<Reconciled> + Send + S
 ///     .unknown_outcome(UnknownOutcome::dead_letter());
 /// ```
 #[derive(Clone, Default)]
-pub struct UnknownOutcome(Option<Rule>);
+pub struct UnknownOutcome {
+    /// `None` repeats.
+    rule: Option<Rule>,
+    /// Whether a token's validity was given to [`UnknownOutcome::repeat`], which has no use for it.
+    is_contradictory: bool,
+}
 
 #[derive(Clone, Default)]
 struct Rule {
@@ -61,14 +66,24 @@ struct Rule {
 impl UnknownOutcome {
     /// The handler runs again, with the same [`IdempotencyToken`](crate::IdempotencyToken) (the default).
     pub const fn repeat() -> Self {
-        Self(None)
+        Self {
+            rule: None,
+            is_contradictory: false,
+        }
+    }
+
+    fn with(rule: Rule) -> Self {
+        Self {
+            rule: Some(rule),
+            is_contradictory: false,
+        }
     }
 
     /// The handler does not run again. The message is terminal, with a reason that begins with `outcome unknown`. Its key
     /// keeps the attempt until an operator completes or forgets the key, or the table deletes its item, after the
     /// [`retention`](crate::Handler::retention).
     pub fn dead_letter() -> Self {
-        Self(Some(Rule::default()))
+        Self::with(Rule::default())
     }
 
     /// Calls `hook` before the handler, to find out whether the attempt had its effect. A hook that fails fails the message
@@ -98,10 +113,10 @@ impl UnknownOutcome {
         F: Fn(EarlierAttempt) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Reconciled, HandlerError>> + Send + 'static,
     {
-        Self(Some(Rule {
+        Self::with(Rule {
             reconcile: Some(Arc::new(move |attempt| Box::pin(hook(attempt)))),
             ..Rule::default()
-        }))
+        })
     }
 
     /// Repeats attempts, as [`repeat`](Self::repeat) does, while the service that the handler calls remembers the
@@ -113,27 +128,32 @@ impl UnknownOutcome {
     /// later failure does not tell what an earlier attempt did. An attempt of Powertools has an unknown age, as if it were
     /// too long ago. A first attempt always runs.
     ///
-    /// Has no effect on [`repeat`](Self::repeat).
+    /// Together with [`repeat`](Self::repeat), it fails at [`init`](crate::Consumer::init).
     #[must_use]
-    pub fn after(mut self, token_valid_for: Duration) -> Self {
-        if let Some(rule) = &mut self.0 {
-            rule.token_valid_for = Some(token_valid_for);
+    pub fn token_valid_for(mut self, validity: Duration) -> Self {
+        match &mut self.rule {
+            Some(rule) => rule.token_valid_for = Some(validity),
+            None => self.is_contradictory = true,
         }
         self
     }
 
+    pub(crate) fn is_contradictory(&self) -> bool {
+        self.is_contradictory
+    }
+
     pub(crate) fn is_repeat(&self) -> bool {
-        self.0.is_none()
+        self.rule.is_none()
     }
 
     /// Returns how long tokens are valid, if that decides.
-    pub(crate) fn token_valid_for(&self) -> Option<Duration> {
-        self.0.as_ref()?.token_valid_for
+    pub(crate) fn validity(&self) -> Option<Duration> {
+        self.rule.as_ref()?.token_valid_for
     }
 
     /// Returns what a claim does that finds an attempt of unknown outcome.
     pub(crate) fn on_unknown(&self) -> OnUnknown {
-        match &self.0 {
+        match &self.rule {
             Some(Rule {
                 token_valid_for: None,
                 reconcile,
@@ -153,7 +173,7 @@ impl UnknownOutcome {
         clock: &dyn Clock,
         cancel_at: Instant,
     ) -> Option<Reason> {
-        let rule = self.0.as_ref()?;
+        let rule = self.rule.as_ref()?;
         let Some(valid_for) = rule.token_valid_for else {
             return attempt.is_unknown.then(|| reason(EARLIER));
         };
@@ -186,7 +206,7 @@ impl UnknownOutcome {
         attempt: EarlierAttempt,
         call: impl FnOnce() -> CallFuture<Done> + Send + 'static,
     ) -> CallFuture<Done> {
-        let hook = self.0.as_ref().and_then(|rule| rule.reconcile.as_ref());
+        let hook = self.rule.as_ref().and_then(|rule| rule.reconcile.as_ref());
         let asked = hook.map(|hook| hook(attempt));
         Box::pin(async move {
             let reconciled = match asked {
@@ -204,13 +224,13 @@ impl UnknownOutcome {
 
 impl fmt::Debug for UnknownOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rule = self.0.as_ref();
+        let rule = self.rule.as_ref();
         f.write_str(match rule.map(|rule| rule.reconcile.is_some()) {
             None => "repeat",
             Some(false) => "dead letter",
             Some(true) => "reconcile",
         })?;
-        match self.token_valid_for() {
+        match self.validity() {
             Some(valid_for) => write!(f, " after {valid_for:?}"),
             None => Ok(()),
         }

@@ -282,7 +282,7 @@ impl<Kind> Handler<Kind> {
     /// With [`UnknownOutcome::dead_letter`] or [`UnknownOutcome::reconcile`], each key is claimed when its handler may
     /// start, so that only attempts that started count. Then a request carries the claims of handlers that start together,
     /// and each handler starts one request later. By default up to 200 messages claim ahead. With
-    /// [`after`](UnknownOutcome::after) claims are sent ahead, as by default.
+    /// [`token_valid_for`](UnknownOutcome::token_valid_for) claims are sent ahead, as by default.
     ///
     /// An attempt counts until its key is completed or forgotten (`cargo sqs-once key`), or the table deletes it after the
     /// [`retention`](Self::retention). With [`also_read`](OwnIds::also_read) the attempts under either id count. An attempt
@@ -290,7 +290,7 @@ impl<Kind> Handler<Kind> {
     ///
     /// With any other setting than the default, a consumer fails at [`init`](crate::Consumer::init) if the handler's keys
     /// are not claimed before it runs, or if its [`retention`](Self::retention) is shorter than
-    /// [`after`](UnknownOutcome::after). Versions with different settings that run at the same time each apply their own.
+    /// [`token_valid_for`](UnknownOutcome::token_valid_for). Versions with different settings that run at the same time each apply their own.
     pub fn unknown_outcome(self, policy: UnknownOutcome) -> Self
     where
         Kind: OfEachMessage,

@@ -91,8 +91,15 @@ impl HandlerSettings {
                 "no such setting for `RecordAfter` and effects that commit with their completion",
             ));
         }
+        if unknown_outcome.is_contradictory() {
+            return Err(ConfigError::conflicting(
+                "the setting `unknown_outcome`",
+                "is `repeat`, with a time for which tokens are valid",
+                "`dead_letter` or `reconcile` with that time, or `repeat` without it",
+            ));
+        }
         idempotency.on_unknown = unknown_outcome.on_unknown();
-        if let Some(valid_for) = unknown_outcome.token_valid_for()
+        if let Some(valid_for) = unknown_outcome.validity()
             && valid_for > idempotency.retention
         {
             return Err(ConfigError::conflicting(

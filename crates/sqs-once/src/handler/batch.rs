@@ -144,9 +144,15 @@ impl<T> BatchRecord<T> {
         &self.payload
     }
 
-    /// Returns the payload by value.
-    pub fn into_payload(self) -> T {
-        self.payload
+    /// Returns the payload by value, and the record without it, to report the message's result.
+    pub fn into_parts(self) -> (T, BatchRecord<()>) {
+        let record = BatchRecord {
+            identity: self.identity,
+            index: self.index,
+            payload: (),
+            parts: self.parts,
+        };
+        (self.payload, record)
     }
 
     /// The message.
@@ -194,6 +200,10 @@ impl<T> fmt::Debug for BatchRecord<T> {
     }
 }
 
+/// Writes in a type of the handler's own, whose messages would commit in any order.
+const HIDDEN_WRITES: &str =
+    "a batch handler reported `Writes` in a `BatchOutcome`: report them in `BatchWrites`";
+
 /// The result of each message of a [`Batch`]. [`Batch::outcome`] and [`Batch::all_succeeded`] create it.
 ///
 /// Unreported messages fail. If a message is reported more than once, its first failure counts, even after a success.
@@ -209,23 +219,50 @@ pub struct BatchOutcome {
 impl BatchOutcome {
     /// Reports that the message's effect is done.
     pub fn succeeded<T>(&mut self, record: &BatchRecord<T>) {
-        self.ended(record, ());
+        self.end(record, Ok(Done::default()));
     }
 
     /// Reports a failure: the message returns to the queue, or goes to the dead-letter queue if the error is terminal.
     pub fn failed<T>(&mut self, record: &BatchRecord<T>, error: impl Into<HandlerError>) {
-        self.ended(record, Err::<(), _>(error));
+        self.end(record, Err(error.into()));
     }
 
     /// Reports a result as a handler of a single message would return it: `()`, a [`Completion`](crate::Completion),
-    /// or a `Result` of these.
-    pub fn ended<T>(&mut self, record: &BatchRecord<T>, result: impl IntoOutcome) {
+    /// or a `Result` of these. [`Writes`](crate::Writes) don't compile here, because they need the order of
+    /// [`BatchWrites`](crate::BatchWrites). Those in a type of your own fail their message.
+    ///
+    /// ```compile_fail
+    /// # fn end(orders: &sqs_once::Batch<String>, outcome: &mut sqs_once::BatchOutcome) {
+    /// outcome.ended(&orders.records()[0], sqs_once::Writes::new());
+    /// # }
+    /// # fn main() { let _: fn(&_, &mut _) = end; }
+    /// ```
+    pub fn ended<T, R: IntoOutcome>(&mut self, record: &BatchRecord<T>, result: R) {
+        const {
+            assert!(
+                !R::WRITES,
+                "writes of a batch handler are reported with `orders.writes()`, which returns `BatchWrites`"
+            );
+        }
+        let ended = result.into_outcome();
+        self.end(
+            record,
+            match ended {
+                Ok(Done {
+                    writes: Some(_), ..
+                }) => Err(HandlerError::terminal(HIDDEN_WRITES)),
+                ended => ended,
+            },
+        );
+    }
+
+    fn end<T>(&mut self, record: &BatchRecord<T>, result: Result<Done, HandlerError>) {
         if !Arc::ptr_eq(&self.identity, &record.identity) {
             return;
         }
         let entry = &mut self.results[record.index];
         if !matches!(entry, Some(Err(_))) {
-            *entry = Some(result.into_outcome());
+            *entry = Some(result);
         }
     }
 
@@ -307,7 +344,7 @@ pub struct BatchWrites(pub(super) BatchOutcome);
 impl BatchWrites {
     /// Reports that these writes are the message's whole effect.
     pub fn succeeded<T>(&mut self, record: &BatchRecord<T>, writes: Writes) {
-        self.0.ended(record, writes);
+        self.0.end(record, writes.into_outcome());
     }
 
     /// Reports a failure: the message returns to the queue, or goes to the dead-letter queue if the error is terminal.
@@ -321,6 +358,6 @@ impl BatchWrites {
         record: &BatchRecord<T>,
         result: Result<Writes, E>,
     ) {
-        self.0.ended(record, result);
+        self.0.end(record, result.into_outcome());
     }
 }

@@ -111,7 +111,7 @@ batch_handlers! {
 
 /// The data of a whole batch that an extractor can use.
 #[derive(Clone, Debug)]
-pub struct BatchParts<S> {
+pub struct BatchParts<S = ()> {
     pub(crate) invocation: Arc<Context>,
     pub(crate) cancel_at: Instant,
     pub(crate) transaction: Option<Arc<dyn Any + Send + Sync>>,

@@ -44,6 +44,7 @@ task_local! {
 ///     Ok(())
 /// }
 /// ```
+#[must_use = "without `.await??`, an error or a panic of the code is lost, and the message counts as done"]
 pub fn spawn_blocking<F, R>(work: F) -> JoinHandle<R>
 where
     F: FnOnce() -> R + Send + 'static,

@@ -169,6 +169,38 @@ impl IdempotencyToken {
         for part in [namespace.as_str(), "#", key.digest().as_str()] {
             hash.update(part);
         }
+        Self::ending(hash)
+    }
+
+    /// Returns the token of one of several calls that the handler makes for its event. `call` is a name that stays the same
+    /// in every attempt, such as `transfer`.
+    ///
+    /// A service that knows tokens refuses a second request of another kind under the token of the first.
+    ///
+    /// ```
+    /// # use sqs_once::{HandlerError, IdempotencyToken};
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// # mod bank {
+    /// #     pub async fn reserve(_: &sqs_once::IdempotencyToken) -> std::io::Result<()> { Ok(()) }
+    /// #     pub async fn transfer(_: &sqs_once::IdempotencyToken) -> std::io::Result<()> { Ok(()) }
+    /// # }
+    /// #[sqs_once::handler(key = order.order_id, namespace = "payouts")]
+    /// async fn pay_out(order: OrderPlaced, token: IdempotencyToken) -> Result<(), HandlerError> {
+    ///     bank::reserve(&token.for_call("reserve")).await?;
+    ///     bank::transfer(&token.for_call("transfer")).await?;
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn for_call(&self, call: &str) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(b"sqs-once idempotency token of a call\0");
+        // The token has a fixed length, so that no other token with another call has the same text.
+        hash.update(&*self.0);
+        hash.update(call);
+        Self::ending(hash)
+    }
+
+    fn ending(hash: Sha256) -> Self {
         Self(HexDigest::end(hash).as_str()[..32].into())
     }
 
@@ -206,7 +238,7 @@ impl Attempt {
     }
 
     /// Returns how often SQS has delivered this message, including this time; 1 if the event lacks the count.
-    pub fn number(&self) -> u32 {
+    pub fn receive_count(&self) -> u32 {
         self.receive_count.unwrap_or(1)
     }
 

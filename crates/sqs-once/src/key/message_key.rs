@@ -67,7 +67,7 @@ impl MessageKey {
     }
 
     /// The message group, for queues where each group contains one event.
-    pub const fn group() -> Self {
+    pub const fn group_id() -> Self {
         Self(Source::Group)
     }
 
@@ -76,7 +76,7 @@ impl MessageKey {
     /// **It recognises only repeated deliveries of one message.** A message that the producer sends again, or that is
     /// redriven from a dead-letter queue, has a new id. Its effect happens a second time. Use the id of the event itself if
     /// it has one.
-    pub const fn id() -> Self {
+    pub const fn message_id() -> Self {
         Self(Source::Id)
     }
 

@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use crate::error::ConfigError;
 use crate::error::Disposition;
+use crate::handler::ErrorDisposition;
 use crate::key::KeyError;
 use crate::store::StoreError;
 use crate::time::Timestamp;
@@ -84,4 +85,30 @@ pub enum RunError {
     /// The work succeeded, but only after its lease had lapsed and another worker had claimed the key.
     #[error("the work succeeded, but another worker had taken over its key")]
     LeaseLost,
+}
+
+/// For work inside a handler that passes the error on with `?`: declare it with
+/// [`errors::<RunError>()`](crate::Handler::errors).
+impl ErrorDisposition for RunError {
+    /// Returns what the work or [`Writes::on_conflict`](crate::Writes::on_conflict) chose. Unusable keys and payloads that
+    /// differ are terminal. Everything else is retried.
+    fn disposition(&self) -> Option<Disposition> {
+        match self {
+            Self::Key(_) | Self::PayloadMismatch => Some(Disposition::Terminal),
+            Self::Work { disposition, .. } | Self::Conflict { disposition, .. } => {
+                Some(disposition.clone())
+            }
+            _ => None,
+        }
+    }
+
+    fn is_outcome_unknown(&self) -> bool {
+        match self {
+            Self::Work {
+                outcome_unknown, ..
+            } => *outcome_unknown,
+            Self::Cancelled | Self::NotRecorded(_) | Self::LeaseLost => true,
+            _ => false,
+        }
+    }
 }

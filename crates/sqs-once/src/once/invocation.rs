@@ -29,6 +29,7 @@ type Handle = Arc<dyn Any + Send + Sync>;
 
 /// One invocation of a function, made by [`Idempotency::until`].
 #[derive(Clone, Debug)]
+#[must_use = "an invocation does nothing until it runs work: `.run(key, work)`"]
 pub struct Invocation<'a> {
     idempotency: &'a Idempotency,
     ends_at: Timestamp,
@@ -74,7 +75,6 @@ impl<'a> Invocation<'a> {
     /// another fingerprint. Default: no fingerprint.
     ///
     /// A handler uses the fingerprint of the whole body, [`Fingerprint::from_body`], unless it chooses a part.
-    #[must_use]
     pub fn fingerprint(self, fingerprint: Fingerprint) -> Self {
         Self {
             fingerprint: Some(fingerprint),

@@ -20,7 +20,7 @@ use super::{Claim, Claimed, Fence, Item, Settled, Settlement, Store, StoreFuture
 /// # async fn charge(order: OrderPlaced) {}
 /// let consumer = charge::consumer().store(MemoryStore::new());
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct MemoryStore {
     items: Arc<Mutex<HashMap<ItemId, Item>>>,
 }
@@ -33,7 +33,9 @@ impl MemoryStore {
                 "a MemoryStore is for tests: each environment of this function has its own, and forgets its keys when it ends"
             );
         }
-        Self::default()
+        Self {
+            items: Arc::default(),
+        }
     }
 
     /// Returns the item with this id.
@@ -54,6 +56,12 @@ impl MemoryStore {
     fn items(&self) -> MutexGuard<'_, HashMap<ItemId, Item>> {
         // No write can panic halfway while the lock is held, so the items are consistent.
         self.items.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -18,6 +18,7 @@ mod memory;
 mod no_dynamodb;
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use crate::key::ItemId;
 
@@ -113,5 +114,32 @@ pub trait Store: Send + Sync + 'static {
     /// and consumers with such a handler refuse to start on this store.
     fn transactions(&self) -> Option<&dyn Transactions> {
         None
+    }
+}
+
+/// A store that several consumers share, or that the program chooses when it starts.
+impl<S: Store + ?Sized> Store for Arc<S> {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        (**self).claim(claims)
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        (**self).settle(settlements)
+    }
+
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        (**self).read(ids)
+    }
+
+    fn identity(&self) -> Option<String> {
+        (**self).identity()
+    }
+
+    fn atomic_writes(&self) -> Option<&dyn AtomicWrites> {
+        (**self).atomic_writes()
+    }
+
+    fn transactions(&self) -> Option<&dyn Transactions> {
+        (**self).transactions()
     }
 }

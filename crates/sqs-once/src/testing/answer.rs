@@ -6,7 +6,7 @@ use std::time::Duration;
 use aws_lambda_events::event::sqs::SqsBatchResponse;
 
 use crate::lambda::Reports;
-use crate::report::{Outcome, Report};
+use crate::report::{Code, Outcome, Report};
 
 /// The outcome of each message of a batch, and the messages that the consumer reported to Lambda for a retry.
 ///
@@ -132,6 +132,12 @@ impl Answer {
     #[track_caller]
     pub fn outcome(&self, message_id: &str) -> Outcome {
         self.report(message_id).outcome()
+    }
+
+    /// Returns the code of the reason, as in the log, such as `lease-lost`; `None` without a reason.
+    #[track_caller]
+    pub fn code(&self, message_id: &str) -> Option<&'static str> {
+        self.report(message_id).code().map(Code::as_str)
     }
 
     /// Returns the reason of the message's outcome, as in the log.

@@ -25,7 +25,7 @@ impl Record {
     ///
     /// async fn charge(cents: u64, token: IdempotencyToken, attempt: Attempt) -> Result<(), HandlerError> {
     ///     # let _ = (cents, token);
-    ///     if attempt.number() > 5 { Err("enough") } else { Ok(()) }?;
+    ///     if attempt.receive_count() > 5 { Err("enough") } else { Ok(()) }?;
     ///     Ok(())
     /// }
     ///

@@ -22,7 +22,7 @@ fn noting_fences(own: &str, fences: &Seen) -> Handler {
 }
 
 fn within_a_day(handler: Handler) -> Handler {
-    handler.unknown_outcome(UnknownOutcome::dead_letter().after(24 * HOUR))
+    handler.unknown_outcome(UnknownOutcome::dead_letter().token_valid_for(24 * HOUR))
 }
 
 /// Two versions whose handlers fail and note the fence of each call. Each also reads the other's ids.

@@ -63,7 +63,7 @@ async fn a_record_tells_all_that_extractors_tell() {
         let record = &orders.records()[1];
         assert_eq!(record.payload().id, "b");
         assert_eq!(record.message().id(), "m-1");
-        assert_eq!(record.attempt().number(), 3);
+        assert_eq!(record.attempt().receive_count(), 3);
         assert_eq!(record.token(), record.extract::<IdempotencyToken>().await?);
         assert_ne!(record.token(), orders.records()[0].token());
         let message = record.extract::<Arc<Message>>().await?;
@@ -74,7 +74,7 @@ async fn a_record_tells_all_that_extractors_tell() {
         for record in orders {
             let key = record.item_id().as_str().to_owned();
             outcome.ended(&record, Completion(key));
-            drop(record.into_payload());
+            drop(record.into_parts());
         }
         Ok(outcome)
     }

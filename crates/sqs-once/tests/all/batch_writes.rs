@@ -36,7 +36,7 @@ fn writes(orders: &Batch<Order>) -> BatchWrites {
             }
             Some("unsaid") => {}
             Some("sold") => {
-                writes.succeeded(record, one.on_conflict(0, |_| Disposition::Terminal));
+                writes.succeeded(record, one.on_conflict(|_| Disposition::Terminal));
             }
             _ => writes.ended(record, Ok::<_, HandlerError>(one)),
         }

@@ -61,7 +61,7 @@ async fn sell(orders: Batch<Order>) -> Result<BatchWrites, HandlerError> {
             .expression_attribute_values(":one", AttributeValue::N("1".to_owned()))
             .build()?;
         let one = Writes::new().put_item(put).update(count);
-        writes.succeeded(record, one.on_conflict(1, |_| Disposition::Terminal));
+        writes.succeeded(record, one.on_conflict(|_| Disposition::Terminal));
     }
     Ok(writes)
 }

@@ -177,7 +177,7 @@ async fn a_handler_that_fails_has_a_code() {
     assert_eq!(coded(&bench, ["panic"]).await, "terminal: outcome-unknown");
     bench.clock.advance(60 * SECOND);
     assert_eq!(coded(&bench, ["panic"]).await, "terminal: outcome-unknown");
-    let after = UnknownOutcome::dead_letter().after(SECOND);
+    let after = UnknownOutcome::dead_letter().token_valid_for(SECOND);
     let bench = noting().0.with(|it| it.unknown_outcome(after));
     assert_eq!(coded(&bench, ["bad"]).await, "failed: handler-error");
     // Its reason passes through the call of the handler.

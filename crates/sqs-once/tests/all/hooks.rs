@@ -332,6 +332,22 @@ async fn as_many_hooks_run_at_once_as_handlers_may() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hook_learns_the_code_that_the_log_has() {
+    let codes = Notes::default();
+    let seen = codes.clone();
+    let bench = handling(async |_: Order| Err::<(), _>(HandlerError::terminal("no card")));
+    let bench = bench.with(|it| {
+        it.on_failure(move |end| {
+            seen.add((end.outcome(), end.code()));
+            std::future::ready(Ok(()))
+        })
+    });
+    bench.run(["a"]).await;
+    assert_eq!(codes.take(), [(Outcome::Terminal, Some("handler-error"))]);
+    assert_eq!(bench.line()["code"], "handler-error");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hooks_terminal_error_makes_its_record_terminal() {
     let bench = receipts().with(|it| it.on_done(async |_: RecordEnd| Err("gone").terminal()));
     assert_eq!(bench.run(["o-1"]).await, ["m-0"]);

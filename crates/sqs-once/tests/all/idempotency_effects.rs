@@ -11,7 +11,7 @@ use sqs_once::key::{Ids, KeySecret, Namespace};
 use sqs_once::once::{Once, RunError};
 use sqs_once::policy::Disposition;
 use sqs_once::store::StoreErrorKind::{self, AccessDenied};
-use sqs_once::store::{FromTransaction, MemoryStore, WritesError};
+use sqs_once::store::{FromTransaction, MemoryStore, Timestamp, WritesError};
 use sqs_once::{Handler, HandlerError, Idempotency, Writes};
 use tokio::sync::{Barrier, Notify};
 use tokio::time::{sleep, timeout};
@@ -29,6 +29,27 @@ fn uncommitted(ran: &Ran) -> StoreErrorKind {
         Err(RunError::NotCommitted(error)) => error.kind(),
         other => panic!("{other:?}"),
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_inside_a_handler_chooses_what_happens_to_the_message_if_its_error_is_declared() {
+    let bench = Bench::new();
+    let inner = bench.idempotency();
+    let working = move |order: Order| {
+        let inner = inner.clone();
+        async move {
+            let invocation = inner.until(Timestamp::from_secs(u64::from(u32::MAX)));
+            let work = async || match order.id.as_str() {
+                "declined" => Err::<(), _>(HandlerError::terminal("no card")),
+                _ => Err("no luck".into()),
+            };
+            invocation.run(&("inner", &order.id), work).await?;
+            Ok::<(), HandlerError>(())
+        }
+    };
+    let bench = bench.on(orders().call(working).errors::<RunError>());
+    bench.run(["declined", "refused"]).await;
+    assert_eq!(bench.outcomes(), "terminal failed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,7 +189,7 @@ async fn a_condition_that_is_not_met_writes_nothing_and_its_rule_reaches_the_cal
         let work = async || {
             let writes = Writes::new().update(update("a"));
             let writes = match rule.clone() {
-                Some(rule) => writes.on_conflict(0, move |_| rule.clone()),
+                Some(rule) => writes.on_conflict(move |_| rule.clone()),
                 None => writes,
             };
             Ok::<_, HandlerError>(writes)

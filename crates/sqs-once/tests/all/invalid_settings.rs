@@ -91,8 +91,12 @@ async fn init_names_each_setting_of_a_handler_that_the_code_sets_wrongly() {
         (
             "`unknown_outcome` applies after 61s, but the table forgets a key, and when its token was first used, after the retention of 60s",
             plain()
-                .unknown_outcome(UnknownOutcome::dead_letter().after(61 * SECOND))
+                .unknown_outcome(UnknownOutcome::dead_letter().token_valid_for(61 * SECOND))
                 .retention(60 * SECOND),
+        ),
+        (
+            "`unknown_outcome` is `repeat`, with a time for which tokens are valid",
+            plain().unknown_outcome(UnknownOutcome::repeat().token_valid_for(SECOND)),
         ),
         (
             "`on_done` is set twice",

@@ -1,9 +1,10 @@
 //! Keys under the IDs of Powertools for AWS Lambda. `.ci/powertools.py` regenerates the vectors with the real libraries
 //! and runs both libraries on one table.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use crate::support::{Notes, one, several, values};
+use crate::support::{Notes, Order, handling, one, several, values};
 use serde_json::Value;
 use sqs_once::key::{ItemId, KeyCodec, KeyError, KeyPart, KeyWriter, Namespace};
 use sqs_once::store::{Item, Status};
@@ -103,6 +104,27 @@ fn the_longest_prefix_fills_an_id() {
     let longest = "p".repeat(991);
     let codec = KeyCodec::powertools_java(&longest);
     assert_eq!(id(&codec, "k").unwrap().as_str().len(), 1024);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_call_of_a_handler_has_a_token_of_its_own_that_stays_the_same_in_every_attempt() {
+    let tokens = Tokens::default();
+    let seen = tokens.clone();
+    let bench = handling(move |_: Order, token: IdempotencyToken| {
+        for call in ["reserve", "transfer"] {
+            seen.add(token.for_call(call));
+        }
+        seen.add(token);
+        std::future::ready(Err::<(), _>("again"))
+    });
+    bench.run(["a"]).await;
+    bench.run(["a"]).await;
+    bench.run(["b"]).await;
+    let seen = tokens.take();
+    assert_eq!(seen[..3], seen[3..6]);
+    let distinct: HashSet<_> = seen.iter().collect();
+    assert_eq!(distinct.len(), 6);
+    assert!(seen.iter().all(|token| token.as_str().len() == 32));
 }
 
 type Tokens = Notes<IdempotencyToken>;

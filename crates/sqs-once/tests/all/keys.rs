@@ -113,7 +113,7 @@ async fn an_attribute_is_a_key_and_terminal_where_it_is_missing() {
         )
         .await,
         handled(MessageKey::attribute("tenant"), records()).await,
-        handled(MessageKey::group(), records()).await,
+        handled(MessageKey::group_id(), records()).await,
     ] {
         answer.assert_outcomes([Processed, Duplicate, Terminal]);
     }

@@ -148,7 +148,7 @@ async fn a_layer_sees_message_key_attempt_token_and_route() {
         let id = record.item_id().to_string();
         let route = record.route().map(str::to_owned);
         let message = record.message().id().to_owned();
-        notes.add((message, id, record.attempt().number(), route));
+        notes.add((message, id, record.attempt().receive_count(), route));
         next.run()
     };
     let routes = Router::new(RouteBy::attribute("type"))

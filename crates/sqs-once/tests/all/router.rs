@@ -238,7 +238,7 @@ fn event_bridge(kind: &str, id: &str) -> Record {
 
 #[tokio::test(start_paused = true)]
 async fn a_route_is_chosen_by_a_field_a_function_the_detail_type_or_an_attribute_in_an_envelope() {
-    let by_kind = || Router::new(RouteBy::field("/meta/kind"));
+    let by_kind = || Router::new(RouteBy::json_pointer("/meta/kind"));
     let by_function = || {
         Router::new(RouteBy::function(|message| {
             let text = message.content()?;
@@ -296,7 +296,7 @@ async fn a_route_by_the_detail_type_sees_what_is_inside_the_event() {
 #[tokio::test(start_paused = true)]
 async fn a_granted_claim_waits_for_no_lookup_of_another_route() {
     let done = Done::default();
-    let routes = Router::new(RouteBy::field("/type"))
+    let routes = Router::new(RouteBy::json_pointer("/type"))
         .route("charge", noting("charge", &done))
         .route("after", noting_in(Mode::RecordAfter, "after", &done));
     let silent = TestStore::default().reads_take(|_| Duration::MAX);

@@ -262,7 +262,7 @@ async fn a_router_that_can_t_work_refuses_to_start() {
     let keyless = keyless.missing_key(MissingKey::ProcessUnprotected);
     let nameless = orders().call(async |_: Order| {});
     let by = |by| Router::new(by).route("a", charge());
-    let [by_field, by_nothing] = [RouteBy::field("type"), RouteBy::attribute("")].map(by);
+    let [by_field, by_nothing] = [RouteBy::json_pointer("type"), RouteBy::attribute("")].map(by);
     let by_details = by(RouteBy::detail_type()).defaults(Handler::defaults().envelope(Sns));
     let opening = Handler::defaults().envelope(EventBridge);
     let enveloped = a(charge().envelope(Sns)).defaults(opening);

@@ -36,7 +36,7 @@ fn writing(notes: Seen) -> impl HandlerFn<Order, (), ()> {
             order.obey().await?;
             let writes = Writes::new().update(update(&order.id));
             let writes = match order.id.starts_with("sold-out") {
-                true => writes.on_conflict(0, |_| Disposition::Terminal),
+                true => writes.on_conflict(|_| Disposition::Terminal),
                 false => writes,
             };
             Ok::<_, HandlerError>(writes.completion(&format!("receipt of {}", order.id)))

@@ -25,7 +25,7 @@ pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
 /// A dead letter once the token of a day is over.
 fn within_a_day() -> UnknownOutcome {
-    UnknownOutcome::dead_letter().after(24 * HOUR)
+    UnknownOutcome::dead_letter().token_valid_for(24 * HOUR)
 }
 
 type Ended = Result<(), HandlerError>;
@@ -129,7 +129,7 @@ async fn an_attempt_within_the_time_runs_and_a_later_one_needs_reconciliation() 
 
 #[tokio::test(start_paused = true)]
 async fn a_first_attempt_may_take_longer_than_its_token_is_valid() {
-    let brief = UnknownOutcome::dead_letter().after(SECOND / 2);
+    let brief = UnknownOutcome::dead_letter().token_valid_for(SECOND / 2);
     assert_eq!(calls(&[REFUSED], brief, "failed terminal").await, 1);
 }
 
@@ -194,7 +194,7 @@ async fn the_hook_decides_with_the_token_of_every_attempt() {
             notes.add(attempt);
             ready(Ok(found))
         };
-        let policy = UnknownOutcome::reconcile(hook).after(24 * HOUR);
+        let policy = UnknownOutcome::reconcile(hook).token_valid_for(24 * HOUR);
         let bench = Bench::new(handler.unknown_outcome(policy));
         let began = bench.clock().now();
         deliver(&bench, &format!("failed 25h {outcome}")).await;
@@ -342,7 +342,7 @@ async fn an_attempt_and_a_completion_under_the_other_id_count() {
 #[tokio::test(start_paused = true)]
 async fn a_first_attempt_that_may_outlast_its_token_is_a_warning_once() {
     for (valid_for, warnings) in [(28 * SECOND, 1), (29 * SECOND, 0)] {
-        let policy = UnknownOutcome::dead_letter().after(valid_for);
+        let policy = UnknownOutcome::dead_letter().token_valid_for(valid_for);
         let handler = values().call(async |_: Value| {});
         // Handlers have 29 of the 30 seconds.
         let it = support::Bench::new();

@@ -104,7 +104,10 @@ async fn claims(policy: &UnknownOutcome, ends_together: bool) -> Vec<usize> {
 #[tokio::test(start_paused = true)]
 async fn a_request_carries_the_claims_of_the_handlers_that_start_together() {
     let kept = UnknownOutcome::dead_letter();
-    for policy in [UnknownOutcome::repeat(), kept.clone().after(24 * HOUR)] {
+    for policy in [
+        UnknownOutcome::repeat(),
+        kept.clone().token_valid_for(24 * HOUR),
+    ] {
         assert_eq!(claims(&policy, true).await, [25; 4], "{policy:?}");
         assert_eq!(claims(&policy, false).await, [25; 4], "{policy:?}");
     }

@@ -27,7 +27,7 @@ pub(crate) fn consumer(environment: &Arc<Environment>) -> Consumer {
     let consumer = if plan.is_routed {
         let by = match world.mutant() {
             Some(Mutant::FirstRouteTakesAll) => RouteBy::function(|_| Some(ROUTES[0].to_owned())),
-            _ => RouteBy::field("/route"),
+            _ => RouteBy::json_pointer("/route"),
         };
         let defaults = with_layer(environment, with_settings(environment, Handler::defaults()));
         let router = sqs_once::Router::new(by).defaults(defaults);

@@ -154,7 +154,7 @@ fn update() -> Update {
 
 fn writes() -> Writes {
     let writes = Writes::new().update(update()).completion(&"canary-data");
-    writes.on_conflict(0, |conflict| {
+    writes.on_conflict(|conflict| {
         assert_hidden(&format!("{conflict:?}"));
         Disposition::Terminal
     })

@@ -183,21 +183,21 @@ async fn a_condition_that_is_not_met_writes_nothing_and_shows_the_item_it_asked_
 #[tokio::test]
 async fn of_several_conditions_that_are_not_met_the_first_with_a_rule_decides() {
     let shop = shop().await;
-    let writes = || {
-        let unmet = Writes::new().check(check("o-1", "attribute_exists(id)"));
-        let unmet = unmet.update(taken("none"));
-        unmet.put_item(order("o-2")).update(taken("neither"))
+    let ruled = |writes: Writes, has_rule: bool| match has_rule {
+        true => writes.on_conflict(|_| Disposition::Terminal),
+        false => writes,
     };
-    let terminal = |_: &Conflict| Disposition::Terminal;
-    for (writes, decides) in [
-        (writes(), 0),
-        (writes().on_conflict(3, terminal), 3),
-        (
-            writes().on_conflict(3, terminal).on_conflict(1, terminal),
-            1,
-        ),
-        (writes().on_conflict(2, terminal), 0),
+    // The condition of the third write is met.
+    for (rules, decides) in [
+        ([false, false, false], 0),
+        ([false, false, true], 3),
+        ([true, false, true], 1),
+        ([false, true, false], 0),
     ] {
+        let writes = Writes::new().check(check("o-1", "attribute_exists(id)"));
+        let writes = ruled(writes.update(taken("none")), rules[0]);
+        let writes = ruled(writes.put_item(order("o-2")), rules[1]);
+        let writes = ruled(writes.update(taken("neither")), rules[2]);
         let settlement = new_commit();
         let conflict = conflict(shop.commit(&settlement, &writes).await);
         assert_eq!(conflict.index(), decides, "{writes:?}");

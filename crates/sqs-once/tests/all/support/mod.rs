@@ -136,7 +136,7 @@ pub(crate) fn keys(count: usize) -> impl Iterator<Item = String> {
 /// Starts a handler of any message by its ID.
 pub(crate) fn messages() -> Keyed<IgnoredAny, MessageKey> {
     no_secrets::watch::everywhere();
-    Handler::json().key(MessageKey::id())
+    Handler::json().key(MessageKey::message_id())
 }
 
 /// An event with one record, whose body has only this `id`.

@@ -117,7 +117,7 @@ macro_rules! batch_handlers {
 }
 
 batch_handlers! {
-    from_a_macro: OrderPlaced, sqs_once::key::MessageKey::group();
+    from_a_macro: OrderPlaced, sqs_once::key::MessageKey::group_id();
 }
 
 fn states() {

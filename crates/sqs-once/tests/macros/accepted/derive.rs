@@ -34,7 +34,7 @@ async fn part(order: OrderPlaced) {}
 #[sqs_once::handler(key = envelope, namespace = "test")]
 async fn generic(envelope: Envelope<'static, u32>) {}
 
-#[sqs_once::handler(key = (MessageKey::group(), |order: &OrderPlaced| BusinessKey::new(order)), namespace = "test")]
+#[sqs_once::handler(key = (MessageKey::group_id(), |order: &OrderPlaced| BusinessKey::new(order)), namespace = "test")]
 async fn beside_an_extractor(order: OrderPlaced) {}
 
 #[test]

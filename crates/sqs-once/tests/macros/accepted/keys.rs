@@ -82,16 +82,16 @@ async fn fallible_function(order: OrderPlaced) -> Result<(), HandlerError> {
 #[sqs_once::handler(key = |order: &OrderPlaced| order.order_id.clone(), namespace = "test")]
 async fn closure(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = MessageKey::group(), namespace = "test")]
+#[sqs_once::handler(key = MessageKey::group_id(), namespace = "test")]
 async fn group(_: OrderPlaced, _meta: Arc<Message>) {}
 
-#[sqs_once::handler(key = (MessageKey::group(), MessageKey::json_pointer("/order_id"), OrderPlaced::business_key), namespace = "test")]
+#[sqs_once::handler(key = (MessageKey::group_id(), MessageKey::json_pointer("/order_id"), OrderPlaced::business_key), namespace = "test")]
 async fn several_extractors(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = (order.tenant.name, MessageKey::attribute("shop"), order.order_id, MessageKey::group()), namespace = "test")]
+#[sqs_once::handler(key = (order.tenant.name, MessageKey::attribute("shop"), order.order_id, MessageKey::group_id()), namespace = "test")]
 async fn payload_and_attributes(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = (sqs_once::key::MessageKey::group(), id), namespace = "test")]
+#[sqs_once::handler(key = (sqs_once::key::MessageKey::group_id(), id), namespace = "test")]
 async fn group_and_field(OrderPlaced { order_id: id, .. }: OrderPlaced) {
     drop(id);
 }

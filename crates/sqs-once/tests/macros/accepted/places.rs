@@ -36,7 +36,7 @@ macro_rules! handlers {
 }
 
 handlers! {
-    from_a_macro: OrderPlaced, sqs_once::key::MessageKey::group(), "orders";
+    from_a_macro: OrderPlaced, sqs_once::key::MessageKey::group_id(), "orders";
 }
 
 fn in_a_function() {

@@ -18,16 +18,6 @@ pub(super) const RECORD_BYTES: usize = 4 * 1024;
 const DOCUMENT: usize = 3;
 const ELEMENT: usize = 1;
 
-pub(super) fn rules<'a>(
-    count: usize,
-    mut indices: impl Iterator<Item = &'a usize>,
-) -> Result<(), WritesError> {
-    match indices.find(|index| **index >= count) {
-        Some(&index) => Err(WritesError::NoSuchWrite { index, count }),
-        None => Ok(()),
-    }
-}
-
 /// Checks the writes. `data` is the size of the completion's value in bytes.
 pub(super) fn writes(writes: &[Write<'_>], data: usize) -> Result<(), WritesError> {
     if writes.len() > MOST_WRITES {

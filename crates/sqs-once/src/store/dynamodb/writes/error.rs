@@ -1,12 +1,14 @@
 //! Errors of writes that DynamoDB would always refuse.
 
+use std::sync::Arc;
+
 use thiserror::Error;
 
 use super::check::{MOST_BYTES, MOST_WRITES};
 
 /// The reason why a handler's [`Writes`](super::Writes) can't be sent. The consumer checks returned writes before it sends
-/// anything; an error makes the message terminal. [`Writes::put`](super::Writes::put) returns its error immediately.
-#[derive(Debug, Error)]
+/// anything; an error makes the message terminal.
+#[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum WritesError {
     /// There are too many writes for one transaction with the completion of the key.
@@ -48,20 +50,17 @@ pub enum WritesError {
         /// The write.
         write: String,
     },
-    /// [`on_conflict`](super::Writes::on_conflict) names a write that does not exist.
-    #[error("`on_conflict` is set for write {index}, but there are {count} writes, counted from 0")]
-    NoSuchWrite {
-        /// The index given to `on_conflict`.
-        index: usize,
-        /// The number of writes.
-        count: usize,
-    },
+    /// [`on_conflict`](super::Writes::on_conflict) has no write before it.
+    #[error(
+        "`on_conflict` stands before all writes: it belongs behind the write whose condition it is about"
+    )]
+    NoWrite,
     /// A value can't be written as an item, for example because it has no fields.
     #[error("{write}: the value is not an item")]
     NotAnItem {
         /// The write.
         write: String,
         /// The error of the serializer.
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: Arc<dyn std::error::Error + Send + Sync>,
     },
 }

@@ -58,7 +58,7 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 ///     Ok(Writes::new()
 ///         .put_item(reservation)
 ///         .update(stock)
-///         .on_conflict(1, |_| Disposition::Terminal)) // not enough in stock: no retry can help
+///         .on_conflict(|_| Disposition::Terminal)) // not enough in stock: no retry can help
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -73,7 +73,7 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 /// ```
 ///
 /// [`put`](Self::put) takes a value that implements `Serialize`:
-/// `.put("reservations", &reservation)?`. Use the SDK's types from
+/// `.put("reservations", &reservation)`. Use the SDK's types from
 /// [`sqs_once::sdk::dynamodb`](crate::sdk::dynamodb), so that the versions match.
 ///
 /// # Promise
@@ -115,6 +115,8 @@ pub struct Writes {
     items: Vec<TransactWriteItem>,
     rules: Guarded<BTreeMap<usize, Rule>>,
     result: Option<Result<Arc<str>, String>>,
+    /// The first mistake of a setter.
+    error: Option<WritesError>,
 }
 
 impl Writes {
@@ -129,25 +131,21 @@ impl Writes {
     }
 
     /// Puts an item into `table` without a condition. Its attributes are the fields of `item`. For a condition, use
-    /// [`put_item`](Self::put_item).
-    ///
-    /// # Errors
-    /// [`WritesError::NotAnItem`] if `item` can't be written as an item.
-    pub fn put<T: Serialize>(
-        self,
-        table: impl Into<String>,
-        item: &T,
-    ) -> Result<Self, WritesError> {
+    /// [`put_item`](Self::put_item). A value without fields makes the message terminal.
+    pub fn put<T: Serialize>(self, table: impl Into<String>, item: &T) -> Self {
         let table = table.into();
         match serde_dynamo::to_item(item) {
             Ok(item) => {
                 let put = Put::builder().table_name(table).set_item(Some(item));
-                Ok(self.put_item(put.build().expect("a table and an item were given")))
+                self.put_item(put.build().expect("a table and an item were given"))
             }
-            Err(error) => Err(WritesError::NotAnItem {
-                write: WriteName::put(self.len(), table).to_string(),
-                source: Box::new(error),
-            }),
+            Err(error) => {
+                let write = WriteName::put(self.len(), table).to_string();
+                self.wrong(WritesError::NotAnItem {
+                    write,
+                    source: Arc::new(error),
+                })
+            }
         }
     }
 
@@ -171,18 +169,21 @@ impl Writes {
         self.with(TransactWriteItem::builder().condition_check(check).build())
     }
 
-    /// Chooses what happens to the message if the condition of this write is not met. The first write has the index 0.
-    /// Default: [`Disposition::Retry`].
+    /// Chooses what happens to the message if the condition of the write before it is not met. Default:
+    /// [`Disposition::Retry`].
     ///
     /// If several conditions are not met, the first one with a rule decides. A panic of the rule and
-    /// `Unavailable` count as `Retry`. A second rule for a write replaces the first.
+    /// `Unavailable` count as `Retry`. A second rule for a write replaces the first. A rule before all writes makes the
+    /// message terminal.
     pub fn on_conflict(
         mut self,
-        index: usize,
         rule: impl Fn(&Conflict) -> Disposition + Send + Sync + 'static,
     ) -> Self {
+        let Some(last) = self.len().checked_sub(1) else {
+            return self.wrong(WritesError::NoWrite);
+        };
         let mut rules = self.rules.take().unwrap_or_default();
-        rules.insert(index, Box::new(rule));
+        rules.insert(last, Box::new(rule));
         self.rules = Guarded::new(rules);
         self
     }
@@ -213,9 +214,10 @@ impl Writes {
     }
 
     pub(crate) fn check_all(&self) -> Result<(), WritesError> {
+        if let Some(error) = &self.error {
+            return Err(error.clone());
+        }
         let recorded = self.result.as_ref().and_then(|result| result.as_ref().ok());
-        let rules = self.rules.get_ref().into_iter().flat_map(BTreeMap::keys);
-        check::rules(self.len(), rules)?;
         check::writes(&self.all(), recorded.map_or(0, |data| data.len()))
     }
 
@@ -272,6 +274,11 @@ impl Writes {
 
     fn rule(&self, index: usize) -> Option<&Rule> {
         self.rules.get_ref()?.get(&index)
+    }
+
+    fn wrong(mut self, error: WritesError) -> Self {
+        self.error.get_or_insert(error);
+        self
     }
 
     fn with(mut self, item: TransactWriteItem) -> Self {
