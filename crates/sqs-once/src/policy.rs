@@ -3,4 +3,3 @@
 pub use crate::batch::{MissingKey, PayloadMismatch, Reconciled, UnknownOutcome};
 pub use crate::breaker::Dependency;
 pub use crate::error::Disposition;
-pub use crate::router::{RouteBy, Unrouted};

@@ -13,22 +13,11 @@ use crate::record::{
     Correlate, DecodeError, Envelope, EventBridge, EventBridgeMeta, Message, Needed,
 };
 
-type Find = Arc<dyn Fn(&Message) -> Option<String> + Send + Sync>;
+pub(crate) type Find = Arc<dyn Fn(&Message) -> Option<String> + Send + Sync>;
 
-/// What a [router](crate::Router) reads in a message to choose its route.
-///
-/// ```
-/// use sqs_once::policy::RouteBy;
-///
-/// let by_attribute = RouteBy::attribute("type");
-/// let by_field = RouteBy::json_pointer("/type");
-/// let by_tenant = RouteBy::function(|message| Some(message.group_id()?.to_owned()));
-/// ```
+/// What a router reads in a message to choose its route.
 #[derive(Clone)]
-pub struct RouteBy(By);
-
-#[derive(Clone)]
-enum By {
+pub(crate) enum RouteBy {
     Attribute(Arc<str>),
     Field(Arc<str>, JsonPointer),
     DetailType,
@@ -36,68 +25,43 @@ enum By {
 }
 
 impl RouteBy {
-    /// Reads a message attribute (types `String` and `Number`). If the router opens an envelope of SNS, the attributes of
-    /// the published message count too.
-    pub fn attribute(name: &str) -> Self {
-        Self(By::Attribute(name.into()))
-    }
-
-    /// Reads a text, an integer or a boolean in the body's JSON, at a JSON pointer such as `/type`. If the router opens an
-    /// envelope, this is the JSON inside it. An invalid pointer fails at [`init`](crate::Consumer::init).
-    ///
-    /// The body is parsed once more for it. An attribute costs less.
-    pub fn json_pointer(pointer: &str) -> Self {
-        Self(By::Field(pointer.into(), JsonPointer::new(pointer)))
-    }
-
-    /// Reads the detail type of an EventBridge event. A router that opens no other envelope opens
-    /// [`EventBridge`](crate::body::EventBridge).
-    pub fn detail_type() -> Self {
-        Self(By::DetailType)
-    }
-
-    /// Calls a function. `None` means that the message names no route. A function that panics makes its message terminal.
-    pub fn function(find: impl Fn(&Message) -> Option<String> + Send + Sync + 'static) -> Self {
-        Self(By::Function(Arc::new(find)))
-    }
-
     /// Returns the envelope that it needs if the router opens none.
     pub(crate) fn envelope(&self) -> Option<Arc<dyn Envelope>> {
-        match self.0 {
-            By::DetailType => Some(Arc::new(EventBridge)),
-            By::Attribute(_) | By::Field(..) | By::Function(_) => None,
+        match self {
+            Self::DetailType => Some(Arc::new(EventBridge)),
+            Self::Attribute(_) | Self::Field(..) | Self::Function(_) => None,
         }
     }
 
     /// Refuses what no message can have.
     pub(crate) fn check(&self, envelope: Option<&dyn Envelope>) -> Result<(), ConfigError> {
-        match &self.0 {
-            By::Attribute(name) if name.is_empty() => Err(ConfigError::invalid(
+        match self {
+            Self::Attribute(name) if name.is_empty() => Err(ConfigError::invalid(
                 "the router",
                 "reads a message attribute without a name",
                 "the name of the attribute, such as `type`",
             )),
-            By::Field(_, pointer) => pointer.check(),
-            By::DetailType => {
-                let by = "RouteBy::detail_type()";
+            Self::Field(_, pointer) => pointer.check(),
+            Self::DetailType => {
+                let by = "Router::by_detail_type";
                 Needed::check_all(
                     &[Needed::new::<EventBridgeMeta>(by, "EventBridge")],
                     envelope,
                 )
             }
-            By::Attribute(_) | By::Function(_) => Ok(()),
+            Self::Attribute(_) | Self::Function(_) => Ok(()),
         }
     }
 
     fn find<'a>(&self, message: &'a Message) -> Option<Cow<'a, str>> {
-        match &self.0 {
-            By::Attribute(name) => message.attribute(name).map(Cow::Borrowed),
-            By::Field(_, pointer) => pointer.text_in(message.content()?).map(Cow::Owned),
-            By::DetailType => {
+        match self {
+            Self::Attribute(name) => message.attribute(name).map(Cow::Borrowed),
+            Self::Field(_, pointer) => pointer.text_in(message.content()?).map(Cow::Owned),
+            Self::DetailType => {
                 let event = message.metadata::<EventBridgeMeta>()?;
                 event.detail_type.as_deref().map(Cow::Borrowed)
             }
-            By::Function(find) => find(message).map(Cow::Owned),
+            Self::Function(find) => find(message).map(Cow::Owned),
         }
     }
 }
@@ -105,11 +69,11 @@ impl RouteBy {
 /// Names what the router reads, for the reason of a message that no route takes.
 impl fmt::Display for RouteBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            By::Attribute(name) => write!(f, "message attribute {name:?}"),
-            By::Field(pointer, _) => write!(f, "JSON field {pointer:?}"),
-            By::DetailType => f.write_str("detail type of EventBridge"),
-            By::Function(_) => f.write_str("name by the router's function"),
+        match self {
+            Self::Attribute(name) => write!(f, "message attribute {name:?}"),
+            Self::Field(pointer, _) => write!(f, "JSON field {pointer:?}"),
+            Self::DetailType => f.write_str("detail type of EventBridge"),
+            Self::Function(_) => f.write_str("name by the router's function"),
         }
     }
 }
@@ -120,18 +84,6 @@ impl fmt::Debug for RouteBy {
     }
 }
 
-/// Chooses what happens to a message that no route of a [router](crate::Router) takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Unrouted {
-    /// The message is terminal, because no retry adds a route (the default).
-    #[default]
-    Terminal,
-    /// The message returns to the queue, until the queue's redrive policy moves it. A version with the route may be about to
-    /// be deployed.
-    Retry,
-}
-
 /// Which route of an engine takes a message.
 pub(crate) struct Routing {
     pub(crate) by: RouteBy,
@@ -139,7 +91,8 @@ pub(crate) struct Routing {
     pub(crate) places: HashMap<Arc<str>, usize>,
     /// The place of the route for what no other route takes.
     pub(crate) fallback: Option<usize>,
-    pub(crate) unrouted: Unrouted,
+    /// Whether a message that no route takes returns to the queue, instead of being terminal.
+    pub(crate) retries_unrouted: bool,
     pub(crate) envelope: Option<Arc<dyn Envelope>>,
     pub(crate) correlate: Option<Correlate>,
 }
@@ -186,9 +139,9 @@ impl Routing {
             None => RouteError::Unnamed(self.by.clone()),
             Some(_) => RouteError::Unknown(self.by.clone()),
         };
-        Err(match self.unrouted {
-            Unrouted::Terminal => NoRoute::Terminal(error),
-            Unrouted::Retry => NoRoute::Retry(error),
+        Err(match self.retries_unrouted {
+            false => NoRoute::Terminal(error),
+            true => NoRoute::Retry(error),
         })
     }
 }

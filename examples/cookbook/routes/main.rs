@@ -1,7 +1,6 @@
 //! Charges placed orders and refunds cancelled ones, from one queue.
 
 use serde::Deserialize;
-use sqs_once::policy::RouteBy;
 use sqs_once::{Error, HandlerError, IdempotencyToken, ResultExt, Router};
 
 #[derive(Deserialize)]
@@ -32,7 +31,7 @@ async fn refund(order: OrderCancelled, token: IdempotencyToken) -> Result<(), Ha
 
 /// The producer names the type in a message attribute. A message of another type is terminal.
 fn router() -> Router {
-    sqs_once::Router::new(RouteBy::attribute("type"))
+    sqs_once::Router::by_attribute("type")
         .route("OrderPlaced", charge::handler())
         .route("OrderCancelled", refund::handler())
 }

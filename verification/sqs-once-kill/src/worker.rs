@@ -13,7 +13,6 @@ use hyper_util::rt::TokioExecutor;
 use serde::{Deserialize, Serialize};
 use sqs_once::extract::{Attempt, Message};
 use sqs_once::key::Ids;
-use sqs_once::policy::RouteBy;
 use sqs_once::sdk::dynamodb::types::{AttributeValue, Update};
 use sqs_once::{Error, Handler, HandlerError, IdempotencyToken, Router, State, Writes};
 use tokio::runtime::Handle;
@@ -179,8 +178,8 @@ async fn count(order: Order) -> Result<Writes, HandlerError> {
 
 /// A router with this handler in each route.
 fn routed(handler: &Handler) -> Router {
-    let routes = Router::new(RouteBy::json_pointer("/route"))
-        .defaults(Handler::defaults().ids(Ids::readable()));
+    let routes =
+        Router::by_json_pointer("/route").defaults(Handler::defaults().ids(Ids::readable()));
     ROUTES.into_iter().fold(routes, |routes, name| {
         routes.route(name, handler.clone().namespace(name))
     })

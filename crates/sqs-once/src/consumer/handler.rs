@@ -75,7 +75,7 @@ pub struct Work(());
 /// The kinds with a namespace of their own: all but [`Defaults`].
 #[diagnostic::on_unimplemented(
     message = "the defaults of a router have no such setting",
-    note = "each handler has its own: `Router::new(by).route(name, charge::handler().namespace(…))`"
+    note = "each handler has its own: `Router::by_attribute(…).route(name, charge::handler().namespace(…))`"
 )]
 pub trait Named: sealed::Sealed {}
 

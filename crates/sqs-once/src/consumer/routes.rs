@@ -7,8 +7,9 @@ use crate::batch::Route;
 use crate::config::{EnvSettings, NAMESPACE_VARIABLE};
 use crate::error::ConfigError;
 use crate::idempotency::{StoreSettings, shared_name_error};
-use crate::key::IdForm;
-use crate::router::{RouteBy, Routing, Unrouted};
+use crate::key::{IdForm, JsonPointer};
+use crate::record::Message;
+use crate::router::{RouteBy, Routing};
 
 use super::handler::{Bound, Defaults, Handler};
 use super::handler_settings::HandlerSettings;
@@ -25,7 +26,7 @@ const FALLBACK: &str = "fallback";
 ///
 /// - What a handler does not set, it takes from the router's [`defaults`](Router::defaults).
 /// - Each handler needs a namespace of its own, and `SQS_ONCE_NAMESPACE` must not be set.
-/// - A message that no route takes is [terminal](Unrouted::Terminal), unless [`unrouted`](Router::unrouted) or
+/// - A message that no route takes is terminal, unless [`retry_unrouted`](Router::retry_unrouted) or
 ///   [`fallback`](Router::fallback) is set.
 ///
 /// Two routes with one name or one namespace, an empty name, a router without routes, and routes that no message could
@@ -33,7 +34,6 @@ const FALLBACK: &str = "fallback";
 ///
 /// ```
 /// use serde::Deserialize;
-/// use sqs_once::policy::RouteBy;
 /// use sqs_once::{Consumer, HandlerError};
 ///
 /// #[derive(Deserialize)]
@@ -48,7 +48,7 @@ const FALLBACK: &str = "fallback";
 /// #[sqs_once::handler(key = order.order_id, namespace = "refunds")]
 /// async fn refund(order: OrderCancelled) -> Result<(), HandlerError> { Ok(()) }
 ///
-/// let orders = sqs_once::Router::new(RouteBy::attribute("type"))
+/// let orders = sqs_once::Router::by_attribute("type")
 ///     .route("OrderPlaced", charge::handler())
 ///     .route("OrderCancelled", refund::handler());
 /// let consumer = Consumer::new(orders).concurrency(20);
@@ -59,7 +59,7 @@ pub struct Router {
     by: RouteBy,
     routes: Vec<(Arc<str>, Bound)>,
     fallback: Option<Box<Bound>>,
-    unrouted: Option<Unrouted>,
+    retries_unrouted: bool,
     pub(super) defaults: HandlerSettings,
 }
 
@@ -74,13 +74,45 @@ impl std::fmt::Debug for Router {
 }
 
 impl Router {
-    /// Creates a router without routes. `by` tells what it reads in a message to choose its route.
-    pub fn new(by: RouteBy) -> Self {
+    /// Creates a router that reads a message attribute (types `String` and `Number`). If the router opens an envelope of
+    /// SNS, the attributes of the published message count too.
+    pub fn by_attribute(name: &str) -> Self {
+        Self::new(RouteBy::Attribute(name.into()))
+    }
+
+    /// Creates a router that reads a text, an integer or a boolean in the body's JSON, at a JSON pointer such as `/type`. If
+    /// the router opens an envelope, this is the JSON inside it. An invalid pointer fails at
+    /// [`init`](crate::Consumer::init).
+    ///
+    /// The body is parsed once more for it. An attribute costs less.
+    pub fn by_json_pointer(pointer: &str) -> Self {
+        Self::new(RouteBy::Field(pointer.into(), JsonPointer::new(pointer)))
+    }
+
+    /// Creates a router that reads the detail type of an EventBridge event. If it opens no other envelope, it opens
+    /// [`EventBridge`](crate::body::EventBridge).
+    pub fn by_detail_type() -> Self {
+        Self::new(RouteBy::DetailType)
+    }
+
+    /// Creates a router that calls a function. `None` means that the message names no route. A function that panics makes its
+    /// message terminal.
+    ///
+    /// ```
+    /// use sqs_once::Router;
+    ///
+    /// let by_tenant = Router::by(|message| Some(message.group_id()?.to_owned()));
+    /// ```
+    pub fn by(find: impl Fn(&Message) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self::new(RouteBy::Function(Arc::new(find)))
+    }
+
+    fn new(by: RouteBy) -> Self {
         Self {
             by,
             routes: Vec::new(),
             fallback: None,
-            unrouted: None,
+            retries_unrouted: false,
             defaults: HandlerSettings::default(),
         }
     }
@@ -94,17 +126,18 @@ impl Router {
         self
     }
 
-    /// Sets the handler of messages that no route takes. Default: none, and [`unrouted`](Self::unrouted) applies. The
+    /// Sets the handler of messages that no route takes. Default: none, and they are terminal, or [retried](Self::retry_unrouted). The
     /// last call counts. Its name in logs and metrics is `fallback`.
     pub fn fallback(mut self, handler: Handler) -> Self {
         self.fallback = Some(Box::new(handler.into()));
         self
     }
 
-    /// Sets what happens to messages that no route takes. Default: [`Unrouted::Terminal`]. A router with this and a
-    /// [`fallback`](Self::fallback) fails at [`init`](crate::Consumer::init).
-    pub fn unrouted(mut self, unrouted: Unrouted) -> Self {
-        self.unrouted = Some(unrouted);
+    /// Returns messages that no route takes to the queue, until the queue's redrive policy moves them. Use it while a version
+    /// with the route may be about to be deployed. Default: they are terminal, because no retry adds a route. A router with
+    /// this and a [`fallback`](Self::fallback) fails at [`init`](crate::Consumer::init).
+    pub fn retry_unrouted(mut self) -> Self {
+        self.retries_unrouted = true;
         self
     }
 
@@ -118,13 +151,12 @@ impl Router {
     /// use std::time::Duration;
     ///
     /// use sqs_once::Handler;
-    /// use sqs_once::policy::RouteBy;
     ///
     /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
     /// # #[sqs_once::handler(key = order.order_id, namespace = "charges")]
     /// # async fn charge(order: OrderPlaced) {}
     /// let week = Duration::from_secs(7 * 24 * 60 * 60);
-    /// let orders = sqs_once::Router::new(RouteBy::attribute("type"))
+    /// let orders = sqs_once::Router::by_attribute("type")
     ///     .defaults(Handler::defaults().retention(week))
     ///     .route("OrderPlaced", charge::handler());
     /// ```
@@ -156,9 +188,9 @@ impl Router {
         if self.routes.is_empty() {
             return Err(wrong("has no routes", "a route for each kind of message"));
         }
-        if fallback.is_some() && self.unrouted.is_some() {
+        if fallback.is_some() && self.retries_unrouted {
             let problem =
-                "has the setting `unrouted`, and a fallback that takes what no route takes";
+                "has the setting `retry_unrouted`, and a fallback that takes what no route takes";
             return Err(wrong(problem, "one of them"));
         }
         let mut shared = shared.clone();
@@ -209,7 +241,7 @@ impl Router {
             by: self.by.clone(),
             fallback: fallback.map(|_| routes.len() - 1),
             places,
-            unrouted: self.unrouted.unwrap_or_default(),
+            retries_unrouted: self.retries_unrouted,
             envelope,
             correlate: None,
         };

@@ -30,7 +30,7 @@ pub(crate) use data::recordable;
 #[cfg(feature = "dynamodb")]
 pub(crate) use dynamodb::Writes;
 #[cfg(feature = "dynamodb")]
-pub use dynamodb::{Conflict, TableLayout, WritesError};
+pub use dynamodb::{Conflict, TableLayout};
 #[cfg(feature = "dynamodb")]
 use error::unquoted;
 pub use error::{StoreError, StoreErrorKind};

@@ -8,7 +8,7 @@ use sqs_once::body::{AsyncDecode, EventBridge, Text};
 use sqs_once::consumer::{Fifo, Keyed};
 use sqs_once::extract::{FromRecord, Message, RecordParts};
 use sqs_once::key::MessageKey;
-use sqs_once::policy::{MissingKey, PayloadMismatch, RouteBy};
+use sqs_once::policy::{MissingKey, PayloadMismatch};
 use sqs_once::store::StoreErrorKind;
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Bench, Event, Operation, Record};
@@ -288,7 +288,7 @@ async fn a_route_that_waits_does_not_hold_up_the_others() {
         notify.notify_one();
         async {}
     });
-    let routes = Router::new(RouteBy::attribute("type"))
+    let routes = Router::by_attribute("type")
         .route("slow", handler(&slow, &done).namespace("slow"))
         .route("quick", quick.namespace("quick"));
     let bench = Bench::new(routes);

@@ -10,7 +10,7 @@ use crate::support::{AtOnce, Notes, Order, invoke, one, orders, several, values}
 use serde_json::{Value, json};
 use sqs_once::extract::RecordEnd;
 use sqs_once::once::RunError;
-use sqs_once::policy::{Dependency, RouteBy};
+use sqs_once::policy::Dependency;
 use sqs_once::store::{MemoryStore, Status, Timestamp};
 use sqs_once::testing::{Bench, Event, Record};
 use sqs_once::{Consumer, Handler, HandlerError, Idempotency, Router, spawn_blocking};
@@ -201,7 +201,7 @@ async fn overrunning_work_keeps_its_part_of_a_dependency_in_every_batch_of_the_p
     let payments = Dependency::new("payments").max_in_flight(1).failures(5);
     let charge = cancelling(told, &at_once).namespace("charge");
     let notify = values().call(async |_: Value| ()).namespace("notify");
-    let routes = Router::new(RouteBy::attribute("type"))
+    let routes = Router::by_attribute("type")
         .route("charge", charge.depends_on(payments))
         .route("notify", notify);
     let bench = Bench::new(routes).timeout(2 * AGES);

@@ -6,7 +6,7 @@ use sqs_once::consumer::{Named, Runnable};
 use sqs_once::extract::{Message, RecordEnd, RecordParts};
 use sqs_once::handler::{Done, Next};
 use sqs_once::key::KeyError;
-use sqs_once::policy::{Dependency, MissingKey, PayloadMismatch, RouteBy, UnknownOutcome};
+use sqs_once::policy::{Dependency, MissingKey, PayloadMismatch, UnknownOutcome};
 use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::{Consumer, Handler, HandlerError, ResultExt, Router};
 use tokio::time::timeout;
@@ -79,7 +79,7 @@ async fn a_message_that_cant_be_read_has_a_code() {
 
     let bench = Bench::new();
     let route = values().call(async |_: Value| {}).namespace("test");
-    let routes = Router::new(RouteBy::attribute("type")).route("order", route);
+    let routes = Router::by_attribute("type").route("order", route);
     let consumer = Consumer::new(routes)
         .store(bench.store.clone())
         .clock(bench.clock.clone());

@@ -9,7 +9,7 @@ use sqs_once::extract::{FromRecord, Message, RecordEnd, RecordParts};
 use sqs_once::handler::{Done, ErrorDisposition, Next};
 use sqs_once::key::{KeyError, KeyExtractor};
 use sqs_once::once::RunError;
-use sqs_once::policy::{Dependency, Disposition, RouteBy, UnknownOutcome};
+use sqs_once::policy::{Dependency, Disposition, UnknownOutcome};
 use sqs_once::store::MemoryStore;
 use sqs_once::telemetry::Outcome::{Failed, Processed, Terminal};
 use sqs_once::testing::{Answer, Bench, Event};
@@ -271,7 +271,7 @@ async fn an_attribute_declares_the_error_type_that_its_function_returns() {
 #[tokio::test(start_paused = true)]
 async fn the_handlers_of_a_router_know_the_types_of_its_defaults_and_their_own() {
     let function = async |order: Value| pay(&order);
-    let routes = Router::new(RouteBy::attribute("type"))
+    let routes = Router::by_attribute("type")
         .defaults(
             Handler::defaults()
                 .errors::<PayError>()

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use sqs_once::extract::RecordParts;
 use sqs_once::handler::{ClaimFirst, Done, Next};
-use sqs_once::policy::{MissingKey, RouteBy};
+use sqs_once::policy::MissingKey;
 use sqs_once::store::Status;
 use sqs_once::testing::{Bench, Event, Record};
 use sqs_once::{Completion, Handler, HandlerError, ResultExt, Router, Writes};
@@ -70,7 +70,7 @@ async fn layers_run_around_the_handler_those_of_a_router_outside_and_the_first_o
         .layer(around("outer", &done))
         .layer(around("inner", &done));
     let route = noting(&done).layer(around("inner", &done));
-    let routes = Router::new(RouteBy::attribute("type"))
+    let routes = Router::by_attribute("type")
         .defaults(Handler::defaults().layer(around("outer", &done)))
         .route("order", route);
     for bench in [Bench::new(alone), Bench::new(routes)] {
@@ -151,7 +151,7 @@ async fn a_layer_sees_message_key_attempt_token_and_route() {
         notes.add((message, id, record.attempt().receive_count(), route));
         next.run()
     };
-    let routes = Router::new(RouteBy::attribute("type"))
+    let routes = Router::by_attribute("type")
         .defaults(Handler::defaults().layer(layer))
         .route("order", noting(&Notes::default()));
     let bench = Bench::new(routes);

@@ -8,7 +8,6 @@ use crate::support::process::{Process, is_logging};
 use crate::support::{assert_contains, invoke, values};
 use lambda_runtime::Context;
 use serde_json::{Value, json};
-use sqs_once::policy::RouteBy;
 use sqs_once::store::MemoryStore;
 use sqs_once::telemetry::{Outcome, Telemetry};
 use sqs_once::testing::{Event, Record};
@@ -30,8 +29,8 @@ async fn in_a_process_that_handles_two_batches() {
     let handler = values().call(pay).namespace("payments");
     let mut consumer = match std::env::var_os("ROUTED") {
         Some(_) => {
-            let by = RouteBy::attribute("correlation-id");
-            let routes = Router::new(by).route("checkout-7", handler.clone());
+            let routes = Router::by_attribute("correlation-id");
+            let routes = routes.route("checkout-7", handler.clone());
             Consumer::new(routes.fallback(handler.namespace("others")))
         }
         None => Consumer::new(handler),

@@ -10,7 +10,7 @@ use crate::support::{TestStore, invoke, pay, values};
 use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::key::{ItemId, Namespace};
-use sqs_once::policy::{RouteBy, UnknownOutcome};
+use sqs_once::policy::UnknownOutcome;
 use sqs_once::store::{Item, MemoryStore, Status, StoreError, StoreErrorKind, Timestamp};
 use sqs_once::telemetry::{Metrics, Telemetry};
 use sqs_once::testing::{Event, Record};
@@ -121,7 +121,7 @@ async fn in_a_process_that_handles_batches() {
     }
     let group = (0..3).map(|number| order(&format!("group-{number}"), "pay").fifo("a"));
     handle(&down, group.collect()).await;
-    let routes = Router::new(RouteBy::attribute("type"))
+    let routes = Router::by_attribute("type")
         .route("charge", handler())
         .route("idle", handler().namespace("idle"));
     let routing = Consumer::new(routes).store(MemoryStore::new());

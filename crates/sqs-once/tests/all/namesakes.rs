@@ -4,7 +4,6 @@ use crate::support::process::has;
 use crate::support::{Order, TestStore, assert_contains, orders};
 use sqs_once::consumer::Runnable;
 use sqs_once::key::{Ids, ItemId, Namespace};
-use sqs_once::policy::RouteBy;
 use sqs_once::store::{MemoryStore, Store};
 use sqs_once::testing::{Bench, Event};
 use sqs_once::{ConfigError, Consumer, Handler, Idempotency, Router};
@@ -154,7 +153,7 @@ async fn a_router_does_not_start_with_a_namespace_for_the_whole_process() {
         named::handler(),
         named::handler().namespace("of-the-method"),
     ] {
-        let routes = Router::new(RouteBy::attribute("kind")).route("one", route);
+        let routes = Router::by_attribute("kind").route("one", route);
         let consumer = Consumer::new(routes).store(MemoryStore::new());
         let refusal = consumer.init().await.unwrap_err();
         assert_eq!(refusal.setting(), "SQS_ONCE_NAMESPACE");

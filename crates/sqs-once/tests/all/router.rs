@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::body::{EventBridge, Sns};
 use sqs_once::extract::EventBridgeMeta;
-use sqs_once::policy::{Dependency, RouteBy, Unrouted};
+use sqs_once::policy::Dependency;
 use sqs_once::testing::{Bench, Event, Record};
 use sqs_once::{Completion, Consumer, Handler, IdempotencyToken, ResultExt, Router, State};
 use tokio::time::sleep;
@@ -51,7 +51,7 @@ pub(crate) fn refunding(done: &Done) -> Handler {
 }
 
 pub(crate) fn by_type() -> Router {
-    Router::new(RouteBy::attribute("type"))
+    Router::by_attribute("type")
 }
 
 pub(crate) fn charges_and_refunds(done: &Done) -> Router {
@@ -219,7 +219,7 @@ async fn a_message_without_a_route_is_terminal_calls_the_routers_hook_and_the_ot
 async fn a_message_without_a_route_may_return_or_go_to_the_fallback() {
     let done = Done::default();
     let strange = || Event::new([order("cancel", "o-1")]);
-    let retrying = Bench::new(charges_and_refunds(&done).unrouted(Unrouted::Retry));
+    let retrying = Bench::new(charges_and_refunds(&done).retry_unrouted());
     retrying.run(strange()).await.assert_failed("o-1");
     let bench = Bench::new(charges_and_refunds(&done).fallback(noting("other", &done)));
     bench.run(strange()).await.assert_processed("o-1");
@@ -238,16 +238,16 @@ fn event_bridge(kind: &str, id: &str) -> Record {
 
 #[tokio::test(start_paused = true)]
 async fn a_route_is_chosen_by_a_field_a_function_the_detail_type_or_an_attribute_in_an_envelope() {
-    let by_kind = || Router::new(RouteBy::json_pointer("/meta/kind"));
+    let by_kind = || Router::by_json_pointer("/meta/kind");
     let by_function = || {
-        Router::new(RouteBy::function(|message| {
+        Router::by(|message| {
             let text = message.content()?;
             assert_ne!(text, "\"panics\"");
             Some(text.split('"').nth(9)?.to_owned())
-        }))
+        })
     };
     let of_kind = |kind: Value| Record::json(&json!({ "id": "o-1", "meta": { "kind": kind } }));
-    let ordered = || Router::new(RouteBy::detail_type());
+    let ordered = || Router::by_detail_type();
     let opening = || by_type().defaults(Handler::defaults().envelope(Sns));
     let enveloped = json!({
         "Type": "Notification", "MessageId": "n-1", "TopicArn": "arn:aws:sns:eu-central-1:1:orders",
@@ -286,7 +286,7 @@ async fn a_route_by_the_detail_type_sees_what_is_inside_the_event() {
         async {}
     });
     let placed = placed.envelope(EventBridge).namespace("placed");
-    let routes = Router::new(RouteBy::detail_type()).route("OrderPlaced", placed);
+    let routes = Router::by_detail_type().route("OrderPlaced", placed);
     let event = Event::new([event_bridge("OrderPlaced", "o-1")]);
     Bench::new(routes).run(event).await.assert_processed("m-1");
     let seen = ("o-1".to_owned(), Some("OrderPlaced".to_owned()));
@@ -296,7 +296,7 @@ async fn a_route_by_the_detail_type_sees_what_is_inside_the_event() {
 #[tokio::test(start_paused = true)]
 async fn a_granted_claim_waits_for_no_lookup_of_another_route() {
     let done = Done::default();
-    let routes = Router::new(RouteBy::json_pointer("/type"))
+    let routes = Router::by_json_pointer("/type")
         .route("charge", noting("charge", &done))
         .route("after", noting_in(Mode::RecordAfter, "after", &done));
     let silent = TestStore::default().reads_take(|_| Duration::MAX);

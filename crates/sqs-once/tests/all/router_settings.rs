@@ -4,9 +4,7 @@ use serde_json::{Value, json};
 use sqs_once::body::{EventBridge, Sns};
 use sqs_once::extract::RecordEnd;
 use sqs_once::key::{Ids, KeyCodec, KeySecret, Namespace};
-use sqs_once::policy::{
-    Dependency, MissingKey, PayloadMismatch, RouteBy, UnknownOutcome, Unrouted,
-};
+use sqs_once::policy::{Dependency, MissingKey, PayloadMismatch, UnknownOutcome};
 use sqs_once::store::{MemoryStore, Status};
 use sqs_once::telemetry::Outcome::{self, Duplicate, Failed, Processed, Terminal};
 use sqs_once::testing::{Bench, Event, Record};
@@ -205,7 +203,7 @@ async fn a_route_backs_off_as_it_says_or_as_its_router_does() {
     let own = |seconds| by_type().route("charge", noting("charge", &done).backoff(after(seconds)));
     let routes = own(7).route("ship", noting("ship", &done));
     let routes = routes.defaults(Handler::defaults().backoff(after(60)));
-    let bench = Bench::new(routes.unrouted(Unrouted::Retry));
+    let bench = Bench::new(routes.retry_unrouted());
     let kinds = [("charge", 7), ("ship", 60), ("unknown", 60)];
     let event = Event::new(kinds.map(|(kind, _)| order(kind, "bad").message_id(kind)));
     let answer = bench.run(event).await;
@@ -261,12 +259,14 @@ async fn a_router_that_can_t_work_refuses_to_start() {
     let keyless = orders().call(async |_: Order| Writes::new());
     let keyless = keyless.missing_key(MissingKey::ProcessUnprotected);
     let nameless = orders().call(async |_: Order| {});
-    let by = |by| Router::new(by).route("a", charge());
-    let [by_field, by_nothing] = [RouteBy::json_pointer("type"), RouteBy::attribute("")].map(by);
-    let by_details = by(RouteBy::detail_type()).defaults(Handler::defaults().envelope(Sns));
+    let with_route = |router: Router| router.route("a", charge());
+    let by_field = with_route(Router::by_json_pointer("type"));
+    let by_nothing = with_route(Router::by_attribute(""));
+    let by_details = with_route(Router::by_detail_type());
+    let by_details = by_details.defaults(Handler::defaults().envelope(Sns));
     let opening = Handler::defaults().envelope(EventBridge);
     let enveloped = a(charge().envelope(Sns)).defaults(opening);
-    let two_defaults = a(charge()).unrouted(Unrouted::Terminal);
+    let two_defaults = a(charge()).retry_unrouted();
     let [one, other] = [60, 90].map(|outage| Dependency::new("pay").outage(SECOND * outage));
     let depending = a(charge().depends_on(one)).route("b", refund().depends_on(other));
     for (routes, expected) in [

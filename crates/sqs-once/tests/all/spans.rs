@@ -9,7 +9,6 @@ use opentelemetry::trace::{SpanId, SpanKind, Status, TracerProvider};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
 use serde_json::{Value, json};
 use sqs_once::handler::HandlerFn;
-use sqs_once::policy::RouteBy;
 use sqs_once::store::MemoryStore;
 use sqs_once::testing::{Event, Record};
 use sqs_once::{Consumer, Router};
@@ -267,7 +266,7 @@ async fn requests_to_the_store_are_spans_of_the_batch() {
 async fn the_span_of_a_record_names_its_route() {
     let traces = Traces::watch();
     let route = values().call(async |_: Value| {}).namespace("payments");
-    let routes = Router::new(RouteBy::attribute("type")).route("pay", route);
+    let routes = Router::by_attribute("type").route("pay", route);
     let routing = Consumer::new(routes).store(MemoryStore::new());
     let routed = order("o-1", "pay").attribute("type", "pay");
     handle(&routing, [routed.message_id("m-1")]).await;

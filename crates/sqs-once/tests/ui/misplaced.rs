@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use sqs_once::policy::{RouteBy, UnknownOutcome};
+use sqs_once::policy::UnknownOutcome;
 use sqs_once::store::MemoryStore;
 use sqs_once::{Batch, BatchOutcome, Handler};
 
@@ -43,7 +43,7 @@ fn of_messages() {
 }
 
 fn a_route() {
-    let router = sqs_once::Router::new(RouteBy::attribute("type"))
+    let router = sqs_once::Router::by_attribute("type")
         .route("a", charge::consumer())
         .route("b", insert::handler())
         .concurrency(4);

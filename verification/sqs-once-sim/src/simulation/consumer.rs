@@ -7,7 +7,7 @@ use sqs_once::consumer::{Cache, Fifo, Keyed, Margins, Named, OfEachMessage, OfMe
 use sqs_once::extract::{Attempt, Message};
 use sqs_once::handler::{ClaimFirst, RecordAfter};
 use sqs_once::key::Ids;
-use sqs_once::policy::{PayloadMismatch, RouteBy};
+use sqs_once::policy::PayloadMismatch;
 use sqs_once::unstable::{Simulated, with_single_requests};
 use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError};
 
@@ -25,12 +25,14 @@ use crate::way::Way;
 pub(crate) fn consumer(environment: &Arc<Environment>) -> Consumer {
     let (world, plan) = (&environment.world, &environment.world.plan);
     let consumer = if plan.is_routed {
-        let by = match world.mutant() {
-            Some(Mutant::FirstRouteTakesAll) => RouteBy::function(|_| Some(ROUTES[0].to_owned())),
-            _ => RouteBy::json_pointer("/route"),
+        let router = match world.mutant() {
+            Some(Mutant::FirstRouteTakesAll) => {
+                sqs_once::Router::by(|_| Some(ROUTES[0].to_owned()))
+            }
+            _ => sqs_once::Router::by_json_pointer("/route"),
         };
         let defaults = with_layer(environment, with_settings(environment, Handler::defaults()));
-        let router = sqs_once::Router::new(by).defaults(defaults);
+        let router = router.defaults(defaults);
         let routes = ROUTES.iter().enumerate();
         Consumer::new(routes.fold(router, |router, (nth, name)| {
             router.route(name, of_records(environment, Some(nth)))

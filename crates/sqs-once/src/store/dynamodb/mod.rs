@@ -43,7 +43,7 @@ use table::Table;
 use table_client::{Retries, TableClient};
 
 pub use layout::TableLayout;
-pub use writes::{Conflict, Writes, WritesError};
+pub use writes::{Conflict, Writes};
 
 const STATEMENTS: usize = 25;
 const READS: usize = 100;

@@ -14,7 +14,7 @@ use sqs_once::body::LargeMessages;
 use sqs_once::consumer::{Queue, Runnable};
 use sqs_once::extract::RecordParts;
 use sqs_once::handler::{Done, Next};
-use sqs_once::policy::{Dependency, RouteBy};
+use sqs_once::policy::Dependency;
 use sqs_once::store::{Item, MemoryStore, Owner, Seen, Status, StoreErrorKind};
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record, TestStore};
 use sqs_once::unstable::breaker;
@@ -642,7 +642,7 @@ fn beside_notify(payments: Handler, ran: &Notes<Instant>) -> Router {
         ran.add(Instant::now());
         async {}
     });
-    Router::new(RouteBy::attribute("type"))
+    Router::by_attribute("type")
         .route("payments", payments.namespace("payments"))
         .route("notify", notify.namespace("notify"))
 }

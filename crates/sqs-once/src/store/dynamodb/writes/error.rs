@@ -10,7 +10,7 @@ use super::check::{MOST_BYTES, MOST_WRITES};
 /// anything; an error makes the message terminal.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
-pub enum WritesError {
+pub(crate) enum WritesError {
     /// There are too many writes for one transaction with the completion of the key.
     #[error(
         "{count} writes: a transaction accepts {MOST_WRITES} in addition to the completion of its key"

@@ -16,7 +16,7 @@ use crate::guarded::{Guarded, caught};
 use crate::store::data::recordable;
 
 pub(super) use check::Keys;
-pub use error::WritesError;
+pub(crate) use error::WritesError;
 pub use write::Conflict;
 pub(super) use write::Write;
 use write::WriteName;
@@ -99,7 +99,7 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 ///
 /// At most 99 writes, one write for each item, and 4 MB less 4 KiB for the completion of the key. The size includes the
 /// items of puts, the keys of other writes, the values of expressions, and the completion's value. The consumer checks the
-/// writes before it sends anything; a [`WritesError`] makes the message terminal. Only DynamoDB can detect two puts of one
+/// writes before it sends anything; a mistake makes the message terminal. Only DynamoDB can detect two puts of one
 /// item, and refuses them.
 ///
 /// # What it costs
