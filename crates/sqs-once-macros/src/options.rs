@@ -25,7 +25,7 @@ const OF_HANDLER: [(&str, Option<&str>); 13] = [
     ("depends_on", None),
     ("errors", None),
     ("ids", Some("SQS_ONCE_KEY_SECRET_ARN")),
-    ("in_progress", None),
+    ("in_progress_wait", None),
     ("layer", None),
     ("missing_key", None),
     ("on_done", None),

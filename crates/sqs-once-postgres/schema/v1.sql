@@ -42,7 +42,7 @@ CREATE INDEX processed_events_expiration_day ON processed_events (expiration_day
 COMMENT ON TABLE processed_events IS
     'sqs-once, schema version 1: which business events were processed, or are being processed';
 COMMENT ON COLUMN processed_events.id IS
-    'namespace, `#`, and the hexadecimal SHA-256 of the business key, or the key itself with `readable_keys`';
+    'namespace, `#`, and the hexadecimal SHA-256 of the business key, or the readable key itself';
 COMMENT ON COLUMN processed_events.status IS
     'INPROGRESS or COMPLETED';
 COMMENT ON COLUMN processed_events.in_progress_expiration IS

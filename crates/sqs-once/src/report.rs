@@ -161,7 +161,7 @@ impl Untried {
             | Self::BatchStopped
             | Self::CopyFailed
             | Self::BehindUndecided
-            | Self::BehindCopy => Code::EarlierRecord,
+            | Self::BehindCopy => Code::EarlierMessage,
         }
     }
 

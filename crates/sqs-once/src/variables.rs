@@ -24,6 +24,13 @@ const NAMES: [&str; 15] = [
     "TABLE",
 ];
 
+/// Names that look like variables of the library, and the variables that do it.
+const OTHERS: [(&str, &str); 3] = [
+    ("LOG_SAMPLE_RATE", "POWERTOOLS_LOGGER_SAMPLE_RATE"),
+    ("METRICS_NAMESPACE", "POWERTOOLS_METRICS_NAMESPACE"),
+    ("POSTGRES_URL", "DATABASE_URL"),
+];
+
 /// The similarity, from 0 to 1, above which a name counts as a misspelling.
 const NEAR: f64 = 0.8;
 
@@ -37,6 +44,9 @@ pub(crate) fn is_unknown(variable: &str) -> bool {
 /// Returns the variable that is nearest to an unknown one, if it is near enough to be meant.
 pub(crate) fn nearest(unknown: &str) -> Option<String> {
     let written = unknown.strip_prefix(PREFIX)?;
+    if let Some((_, other)) = OTHERS.iter().find(|(name, _)| *name == written) {
+        return Some((*other).to_owned());
+    }
     let likeness = |name: &str| strsim::jaro_winkler(written, name);
     let name = NAMES
         .into_iter()

@@ -40,12 +40,11 @@ fn is_down(error: &reqwest::Error) -> bool {
 fn handler(url: String, probe_seconds: u64) -> Result<Handler, Error> {
     let client = Client::builder().timeout(Duration::from_secs(5)).build()?;
     let service = Dependency::new("payments").unavailable_if(is_down);
+    // The service forgets a token after a day. An older attempt is not repeated.
+    let day = Duration::from_secs(24 * 60 * 60);
     Ok(charge::handler(Payments(client, url))
         .depends_on(service.probe_every(Duration::from_secs(probe_seconds)))
-        // The service forgets a token after a day. An older attempt is not repeated.
-        .unknown_outcome(
-            UnknownOutcome::dead_letter().token_valid_for(Duration::from_secs(24 * 60 * 60)),
-        ))
+        .unknown_outcome(UnknownOutcome::dead_letter().token_valid_for(day)))
 }
 
 #[tokio::main]

@@ -532,7 +532,7 @@ fn key_from(others: Vec<PartFrom>) -> KeyFrom {
     }
 }
 
-/// The consumer switched `readable_keys` on or off.
+/// The consumer switched between hashed and readable ids.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_completed_under_either_form_of_its_id_is_done() {
     let key = BusinessKey::new("o-1").unwrap();

@@ -280,7 +280,7 @@ impl Batch<'_> {
                 is_out_of_order,
             } => {
                 if is_out_of_order {
-                    let warning = Code::EarlierRecord.because(OUT_OF_ORDER);
+                    let warning = Code::EarlierMessage.because(OUT_OF_ORDER);
                     record.warnings.push(warning);
                 }
                 if let Some(owned) = &mut owned {
@@ -347,7 +347,7 @@ impl Batch<'_> {
         }
         // The record may wait long for its completion.
         self.drop_unread_body(record, route);
-        let left_out = done.left_out.map(|why| Code::ValueNotRecorded.because(why));
+        let left_out = done.left_out.map(|why| Code::ValueNotStored.because(why));
         record.warnings.extend(left_out);
         record.data.clone_from(&done.data);
         let Some(Owned {

@@ -330,7 +330,7 @@ impl<'a> Batch<'a> {
         let kind = error.kind();
         // An error that the store did not cause is shown in full, because it concerns only this record.
         let reason = match (commits_effect, kind) {
-            (false, _) => Code::NotRecorded.because(format!(
+            (false, _) => Code::NotCompleted.because(format!(
                 "the handler succeeded, but its key could not be completed: {kind}"
             )),
             (true, StoreErrorKind::Unanswered) => Code::CommitUnconfirmed.because(format!(

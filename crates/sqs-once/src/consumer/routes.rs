@@ -29,8 +29,8 @@ const FALLBACK: &str = "fallback";
 /// - A message that no route takes is terminal, unless [`retry_unrouted`](Router::retry_unrouted) or
 ///   [`fallback`](Router::fallback) is set.
 ///
-/// Two routes with one name or one namespace, an empty name, a router without routes, and routes that no message could
-/// reach fail at [`init`](crate::Consumer::init). So does a route whose handler needs a store that can do more.
+/// Two routes with one name or one namespace, an empty name, a router without routes, and an attribute without a name
+/// fail at [`init`](crate::Consumer::init). So does a route whose handler needs a store that can do more.
 ///
 /// ```
 /// use serde::Deserialize;

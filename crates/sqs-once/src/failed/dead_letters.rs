@@ -11,11 +11,11 @@ use crate::record::Message;
 
 use super::attributes::{attributes, original};
 use super::queue::names;
-use super::sqs::{arn_parts, client, describe};
+use super::sqs::{LazyClient, arn_parts, describe};
 use super::{BoxError, Cause, DeadLetters, Sending};
 
 pub(super) struct DeadLetterQueue {
-    pub(super) client: Option<Client>,
+    pub(super) client: LazyClient,
     pub(super) url: String,
     /// The name of this Lambda function; `None` outside Lambda.
     pub(super) function: Option<String>,
@@ -38,7 +38,7 @@ impl DeadLetters for DeadLetterQueue {
     /// Sends body, attributes, message group and trace header, and adds attributes about the failure.
     fn send<'a>(&'a self, message: &'a Message, cause: &'a Cause) -> Sending<'a> {
         Box::pin(async move {
-            let client = client(&self.client).await;
+            let client = self.client.get().await;
             if self.is_source_of(message, client) {
                 return Err(ITSELF.into());
             }

@@ -17,7 +17,9 @@ use crate::time::Clock;
 use super::isolated::Queues;
 use super::{DeadLetters, Visibility};
 #[cfg(feature = "sqs")]
-use super::{dead_letters::DeadLetterQueue, queue::Queue, visibility::SourceQueue};
+use super::{
+    dead_letters::DeadLetterQueue, queue::Queue, sqs::LazyClient, visibility::SourceQueue,
+};
 
 /// The settings of the code.
 #[derive(Clone, Default)]
@@ -84,19 +86,27 @@ impl FailedSettings {
         let mut any = self.queues.get(&None).cloned().unwrap_or_default();
         any.dead_letter_queue = any.dead_letter_queue.or_else(|| env.dlq_url.clone());
         let mut failed = FailedRecords::default();
+        // One client serves all queues whose client the code does not set.
+        let shared = LazyClient::default();
         for queue in self.queues.values() {
             queue.check()?;
             if let Some(arn) = &queue.arn {
                 let queue = queue.clone().or(&any);
-                let ways = self.ways(queue, clock, has_backoff);
+                let ways = self.ways(queue, &shared, clock, has_backoff);
                 failed.by_arn.insert(arn.clone(), ways);
             }
         }
-        failed.others = self.ways(any, clock, has_backoff);
+        failed.others = self.ways(any, &shared, clock, has_backoff);
         Ok(failed)
     }
 
-    fn ways(&self, queue: Queue, clock: &Arc<dyn Clock>, has_backoff: bool) -> Ways {
+    fn ways(
+        &self,
+        queue: Queue,
+        shared: &LazyClient,
+        clock: &Arc<dyn Clock>,
+        has_backoff: bool,
+    ) -> Ways {
         let dead_letter_queue = queue.dead_letter_queue;
         #[cfg(feature = "testing")]
         if let (Some(queues), None) = (&self.bench, &queue.client) {
@@ -112,16 +122,18 @@ impl FailedSettings {
         let postpones = queue.client.is_some()
             || has_backoff
             || process_env("AWS_LAMBDA_FUNCTION_NAME").is_some();
+        let client = queue
+            .client
+            .map_or_else(|| shared.clone(), LazyClient::from);
         let dead_letters = dead_letter_queue.map(|url| {
             Arc::new(DeadLetterQueue {
-                client: queue.client.clone(),
+                client: client.clone(),
                 url,
                 function: process_env("AWS_LAMBDA_FUNCTION_NAME"),
             }) as Arc<dyn DeadLetters>
         });
-        let visibility = postpones.then(|| {
-            Arc::new(SourceQueue::new(queue.client, Arc::clone(clock))) as Arc<dyn Visibility>
-        });
+        let visibility = postpones
+            .then(|| Arc::new(SourceQueue::new(client, Arc::clone(clock))) as Arc<dyn Visibility>);
         Ways {
             dead_letters,
             visibility,

@@ -1,6 +1,7 @@
 //! The client of SQS, and its errors.
 
 use std::error::Error;
+use std::sync::Arc;
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::Builder;
@@ -11,21 +12,27 @@ use tokio::sync::OnceCell;
 use crate::aws;
 use crate::error::chain;
 
-/// Returns the code's own client, or else the one that all other queues share. Its first use creates it.
-pub(super) async fn client(own: &Option<Client>) -> &Client {
-    static SHARED: OnceCell<Client> = OnceCell::const_new();
-    match own {
-        Some(client) => client,
-        None => SHARED.get_or_init(from_env).await,
+/// A client that its first use creates, unless the code has set it. Clones share it.
+#[derive(Clone, Default)]
+pub(super) struct LazyClient(Arc<OnceCell<Client>>);
+
+impl From<Client> for LazyClient {
+    fn from(client: Client) -> Self {
+        Self(Arc::new(OnceCell::new_with(Some(client))))
     }
 }
 
-async fn from_env() -> Client {
-    let config = Builder::from(aws::config().await)
-        .retry_partition(RetryPartition::new("sqs-once"))
-        .retry_classifier(aws::SignAgain)
-        .build();
-    Client::from_conf(config)
+impl LazyClient {
+    pub(super) async fn get(&self) -> &Client {
+        let create = async || {
+            let config = Builder::from(aws::config().await)
+                .retry_partition(RetryPartition::new("sqs-once"))
+                .retry_classifier(aws::SignAgain)
+                .build();
+            Client::from_conf(config)
+        };
+        self.0.get_or_init(create).await
+    }
 }
 
 /// A part of the error's code if the role lacks a permission.

@@ -5,7 +5,6 @@ use std::slice;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{ChangeMessageVisibilityBatchRequestEntry, QueueAttributeName};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt};
@@ -17,7 +16,7 @@ use crate::env::process_env;
 use crate::record::Message;
 use crate::time::{Clock, Timestamp};
 
-use super::sqs::{DENIED, arn_parts, client, describe};
+use super::sqs::{DENIED, LazyClient, arn_parts, describe};
 use super::{UNANSWERED, Visibility};
 
 /// SQS's limit of entries per request, and our limit of requests in flight.
@@ -34,7 +33,7 @@ type Entry = ChangeMessageVisibilityBatchRequestEntry;
 
 /// The queue that messages come from.
 pub(super) struct SourceQueue {
-    client: Option<Client>,
+    client: LazyClient,
     /// The endpoint of SQS, if not the default.
     endpoint: Option<String>,
     clock: Arc<dyn Clock>,
@@ -43,7 +42,7 @@ pub(super) struct SourceQueue {
 }
 
 impl SourceQueue {
-    pub(super) fn new(client: Option<Client>, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(client: LazyClient, clock: Arc<dyn Clock>) -> Self {
         let names = ["AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL"];
         Self {
             client,
@@ -63,7 +62,7 @@ impl SourceQueue {
             entry.id = at.to_string();
         }
         let count = entries.len();
-        let client = client(&self.client).await;
+        let client = self.client.get().await;
         let request = client.change_message_visibility_batch();
         let request = request.queue_url(url).set_entries(Some(entries));
         match request.send().await {
@@ -89,7 +88,7 @@ impl SourceQueue {
         let url = self
             .url_of(message)
             .ok_or("the event has no ARN of a queue")?;
-        let client = client(&self.client).await;
+        let client = self.client.get().await;
         let asked = client.get_queue_attributes().queue_url(url);
         let answer = asked.set_attribute_names(Some(names.to_vec())).send().await;
         let answer = answer.map_err(|error| describe(&error, "sqs:GetQueueAttributes"))?;

@@ -91,7 +91,7 @@ pub(crate) fn shared_name_error(name: &str, kind: &str, handlers: &str) -> Confi
     ConfigError::conflicting(
         "the setting `namespace`",
         format!(
-            "is {name:?} for two {kind}, {handlers}, as `namespace`, `key_codec` or `also_read`: their messages would \
+            "is {name:?} for two {kind}, {handlers}, as `namespace` or in `ids`: their messages would \
              be duplicates of each other, or have the same tokens"
         ),
         "a namespace for each, in the code, which no other handler reads: SQS_ONCE_NAMESPACE overrides those of attributes",

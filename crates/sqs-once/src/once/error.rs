@@ -77,7 +77,7 @@ pub enum RunError {
     /// The work succeeded, and the store did not confirm its completion. If the key is not completed, the work runs
     /// again.
     #[error("the work succeeded, but its key could not be completed: {0}")]
-    NotRecorded(#[source] StoreError),
+    NotCompleted(#[source] StoreError),
     /// The work succeeded, and the store did not confirm the commit of its effect. The effect and the completion of the key
     /// are both committed, or neither is. The next attempt is a duplicate, or does the work.
     #[error("the work succeeded, but the commit of its effect was not confirmed: {0}")]
@@ -107,7 +107,7 @@ impl ErrorDisposition for RunError {
             Self::Work {
                 outcome_unknown, ..
             } => *outcome_unknown,
-            Self::Cancelled | Self::NotRecorded(_) | Self::LeaseLost => true,
+            Self::Cancelled | Self::NotCompleted(_) | Self::LeaseLost => true,
             _ => false,
         }
     }

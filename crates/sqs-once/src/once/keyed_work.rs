@@ -118,7 +118,7 @@ impl<'a> KeyedWork<'a> {
                 reason,
             }),
             Err(error) if self.rules.commits_effects() => Err(RunError::NotCommitted(error)),
-            Err(error) => Err(RunError::NotRecorded(error)),
+            Err(error) => Err(RunError::NotCompleted(error)),
         }
     }
 

@@ -114,7 +114,7 @@ async fn a_store_that_does_not_answer_has_a_code() {
     assert_eq!(coded(&bench, ["a"]).await, "failed: not-claimed");
     let (bench, _) = noting();
     bench.store.settlements_take(|_| SECOND * 3600);
-    assert_eq!(coded(&bench, ["a"]).await, "failed: not-recorded");
+    assert_eq!(coded(&bench, ["a"]).await, "failed: not-completed");
 
     for (turn, told) in [
         (Turn::Hang, "failed: commit-unconfirmed"),
@@ -194,7 +194,7 @@ async fn a_record_without_its_turn_has_a_code() {
     assert_eq!(coded(&bench, ["slow"]).await, "failed: attempt-timeout");
 
     let group = ["bad", "a"].map(|id| grouped("g", id));
-    let told = "failed: handler-error, failed: earlier-record";
+    let told = "failed: handler-error, failed: earlier-message";
     assert_eq!(coded(&noting().0, group).await, told);
     assert_eq!(coded(&noting().0, ["bad", "bad"]).await, told);
 }

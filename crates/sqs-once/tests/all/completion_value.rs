@@ -32,7 +32,7 @@ async fn a_value_that_is_too_large_is_left_out_of_the_completion() {
     assert_eq!(kept.len(), 262_144);
     assert_eq!(bench.store.item("large").unwrap().data, None);
     let lines = bench.lines();
-    assert_eq!(codes(&lines), "processed, processed: value-not-recorded");
+    assert_eq!(codes(&lines), "processed, processed: value-not-stored");
     let large = &lines[1];
     assert_eq!(large["level"], "WARN");
     let reason = "its result was not stored: it has 262145 bytes, at most 262144 are allowed";

@@ -82,7 +82,7 @@ fn duplicate() -> Once<Receipt> {
 fn store_error(ran: Ran) -> (StoreErrorKind, bool) {
     match ran.unwrap_err() {
         RunError::NotClaimed(error) => (error.kind(), false),
-        RunError::NotRecorded(error) => (error.kind(), true),
+        RunError::NotCompleted(error) => (error.kind(), true),
         other => panic!("{other:?}"),
     }
 }

@@ -97,7 +97,7 @@ async fn on_lambda_two_handlers_that_read_the_same_namespace_refuse_to_start() {
             "\"payments\"",
             "::charge`",
             "::refund`",
-            "`also_read`"
+            "in `ids`"
         );
     }
     // Work without SQS may share a consumer's namespace.

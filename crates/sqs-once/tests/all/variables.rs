@@ -24,6 +24,7 @@ async fn unknown_variables_are_warned_about_once_with_the_variable_that_they_sta
             "SQS_ONCE_DLQ",
             "https://sqs.eu-central-1.amazonaws.com/1/dead",
         ),
+        ("SQS_ONCE_METRICS_NAMESPACE", "orders"),
         ("SQS_ONCE_OF_OUR_OWN", "text"),
         ("SQS_ONCE_SERVICE", "orders"),
         ("ONCE_RETENTION", "1d"),
@@ -43,6 +44,10 @@ async fn unknown_variables_are_warned_about_once_with_the_variable_that_they_sta
     });
     let expected = [
         ("SQS_ONCE_DLQ", Some("SQS_ONCE_DLQ_URL")),
+        (
+            "SQS_ONCE_METRICS_NAMESPACE",
+            Some("POWERTOOLS_METRICS_NAMESPACE"),
+        ),
         ("SQS_ONCE_OF_OUR_OWN", None),
         ("SQS_ONCE_RETENTON", Some("SQS_ONCE_RETENTION")),
     ];
