@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use lambda_runtime::Context;
 use serde_json::{Value, json};
-use sqs_once::key::{Fingerprint, Ids, KeyCodec, KeyError, Namespace, OwnIds};
+use sqs_once::key::{Fingerprint, Ids, ItemId, KeyCodec, KeyError, Namespace, OwnIds};
 use sqs_once::once::{Once, RunError};
 use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::{
     Fence, Owner, Settled, Settlement, Settling, Status, Store, StoreErrorKind, Timestamp,
 };
+use sqs_once::telemetry::Outcome::{self, Duplicate, Failed, InProgress, Processed, Terminal};
 use sqs_once::testing::{Bench, Event, Operation};
 use sqs_once::{BusinessKey, Completion, Consumer, Handler, Idempotency};
 use tokio::time::sleep;
@@ -62,7 +63,7 @@ async fn what_the_old_version_completed_is_a_duplicate_of_the_new_one_and_noted_
     let (old, new, runs) = both();
     old.run(one("k")).await.assert_processed("m-1");
     new.clock().advance(60 * SECOND);
-    new.run(one("k")).await.assert_duplicate("m-1");
+    ends("k", [(&new, Duplicate)]).await;
     assert_eq!(runs.all(), ["k by old"]);
 
     let (before, now) = (old.item("k").await.unwrap(), new.item("k").await.unwrap());
@@ -96,23 +97,31 @@ async fn a_lapsed_lease_and_an_expired_completion_elsewhere_keep_nobody_from_run
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
+/// The codec of Powertools for Python, and a key's ID there.
+pub(crate) fn of_python(key: &str) -> (KeyCodec, ItemId) {
+    let python = KeyCodec::powertools_python("orders.app.process");
+    let id = python.item_id(&BusinessKey::new(key).unwrap());
+    (python, id.unwrap())
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_switch_of_readable_keys_forgets_no_key_while_the_other_form_is_read() {
     let runs = Seen::default();
-    let [old, new] = [false, true].map(|readable| {
-        let ids = if readable {
-            Ids::readable()
-        } else {
-            Ids::hashed()
-        };
-        let other = namespace("orders").readable_keys(!readable);
+    let [old, new] = [(Ids::hashed(), true), (Ids::readable(), false)].map(|(ids, other)| {
+        let other = namespace("orders").readable_keys(other);
         version("orders", &runs).ids(ids.also_read(other))
     });
     let old = Bench::new(old);
     let new = old.beside(new);
-    for (first, second, key) in [(&old, &new, "k"), (&new, &old, "l")] {
-        first.run(one(key)).await.assert_processed("m-1");
-        second.run(one(key)).await.assert_duplicate("m-1");
+    ends("k", [(&old, Processed), (&new, Duplicate)]).await;
+    ends("l", [(&new, Processed), (&old, Duplicate)]).await;
+}
+
+/// Delivers the key's message to each of these benches, where it ends like this.
+pub(crate) async fn ends<const N: usize>(key: &str, ends: [(&Bench, Outcome); N]) {
+    for (at, (bench, outcome)) in ends.into_iter().enumerate() {
+        let answer = bench.run(one(key)).await;
+        assert_eq!(answer.outcome("m-1"), outcome, "delivery {at} of {key}");
     }
 }
 
@@ -134,39 +143,34 @@ async fn a_key_with_two_ids_is_forgotten_only_if_both_are() {
         // An attempt that is too old to repeat.
         let (old, new, calls) = failing();
         let versions = [&old, &new];
-        for version in versions {
-            version.run(one("k")).await.assert_failed("m-1");
-        }
+        let both_fail = [(&old, Failed), (&new, Failed)];
+        ends("k", both_fail).await;
         new.clock().advance(25 * HOUR);
         forget(versions[forgotten], "k").await;
-        versions[next].run(one("k")).await.assert_terminal("m-1");
+        ends("k", [(versions[next], Terminal)]).await;
         for version in versions {
             forget(version, "k").await;
         }
-        for version in versions {
-            version.run(one("k")).await.assert_failed("m-1");
-        }
+        ends("k", both_fail).await;
         assert_eq!(calls.len(), 4);
 
         // A completion, which a duplicate has copied to the other id.
         let (old, new, runs) = both();
         let versions = [&old, &new];
-        old.run(one("k")).await.assert_processed("m-1");
-        new.run(one("k")).await.assert_duplicate("m-1");
+        ends("k", [(&old, Processed), (&new, Duplicate)]).await;
         forget(versions[forgotten], "k").await;
-        versions[next].run(one("k")).await.assert_duplicate("m-1");
+        ends("k", [(versions[next], Duplicate)]).await;
         for version in versions {
             forget(version, "k").await;
         }
-        versions[next].run(one("k")).await.assert_processed("m-1");
+        ends("k", [(versions[next], Processed)]).await;
         assert_eq!(runs.len(), 2);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_copied_completion_does_not_name_the_payload_of_the_duplicate() {
-    let python = KeyCodec::powertools_python("orders.app.process");
-    let id = python.item_id(&BusinessKey::new("k").unwrap()).unwrap();
+    let (python, id) = of_python("k");
     let order = |total| Event::new([&json!({ "id": "k", "total": total })]);
     for validation in [None, Some(Fingerprint::from_stored("an MD5"))] {
         let runs = Seen::default();
@@ -220,11 +224,9 @@ async fn a_look_without_an_answer_runs_nothing_and_the_claim_lapses() {
         assert!(runs.all().is_empty(), "{kind:?}");
         // As if the process had died between its claim and the read.
         new.store().fail(Operation::Read, kind, 0);
-        old.run(one("k")).await.assert_in_progress("m-1");
-        new.run(one("k")).await.assert_in_progress("m-1");
+        ends("k", [(&old, InProgress), (&new, InProgress)]).await;
         old.clock().advance(40 * SECOND);
-        old.run(one("k")).await.assert_processed("m-1");
-        new.run(one("k")).await.assert_duplicate("m-1");
+        ends("k", [(&old, Processed), (&new, Duplicate)]).await;
         assert_eq!(runs.all(), ["k by old"]);
     }
 }
@@ -296,13 +298,14 @@ async fn a_record_waits_for_no_end_of_a_claim_that_another_record_had_to_give_ba
         Duration::MAX * u32::from(are_lost)
     });
     let noting = runs.clone();
-    let new = values()
-        .call(move |order: Value| {
-            noting.add(order["id"].to_string());
-            sleep(SECOND)
-        })
-        .namespace("new");
-    let new = Consumer::new(new.ids(Ids::hashed().also_read(namespace("old")))).store(store);
+    let new = values().call(move |order: Value| {
+        noting.add(order["id"].to_string());
+        sleep(SECOND)
+    });
+    let new = new
+        .namespace("new")
+        .ids(Ids::hashed().also_read(namespace("old")));
+    let new = Consumer::new(new).store(store);
     let event = several(["busy", "free"]);
     let answer = invoke(&new, &event, Context::default()).await;
     assert_eq!(failures(&answer), ["m-1"]);
@@ -314,18 +317,16 @@ async fn no_handler_runs_while_an_old_owner_could_not_be_fenced_off() {
     let (old, _, runs) = both();
     old.another_worker_claims("k").await;
     let memory = old.store().memory().clone();
-    let (lapsed, items) = (old.item("k").await.unwrap(), memory.clone());
+    let lapsed = old.item("k").await.unwrap();
     let owner = lapsed.owner;
     // Its owner carries a fence over just before the new version takes the item.
     let mut carried = lapsed.clone();
-    carried.fence = lapsed
-        .fence
-        .map(|fence| Fence::from_stored(fence.get() + 1));
+    carried.fence = lapsed.fence.map(Fence::next);
     let carried = Mutex::new(Some(carried));
     let store = TestStore::over(old.store().clone()).claims_take(move |claims| {
         if claims.iter().any(|claim| claim.id == lapsed.id) {
             let carried = carried.lock().unwrap().take();
-            carried.into_iter().for_each(|item| items.put(item));
+            carried.into_iter().for_each(|item| memory.put(item));
         }
         Duration::ZERO
     });
@@ -333,10 +334,7 @@ async fn no_handler_runs_while_an_old_owner_could_not_be_fenced_off() {
     let new = Consumer::new(new).store(store);
     let answer = invoke(&new, &one("k"), Context::default()).await;
     assert_eq!((answer.batch_item_failures.len(), runs.len()), (0, 1));
-    assert_ne!(
-        memory.get(&old.item("k").await.unwrap().id).unwrap().owner,
-        owner
-    );
+    assert_ne!(old.item("k").await.unwrap().owner, owner);
 }
 
 #[tokio::test(start_paused = true)]
@@ -345,14 +343,12 @@ async fn two_keys_that_had_one_id_before_are_looked_up_once() {
     let one = java.item_id(&BusinessKey::new("42").unwrap()).unwrap();
     assert_eq!(one, java.item_id(&BusinessKey::new(&42).unwrap()).unwrap());
     let bench = crate::support::Bench::new();
-    let handler = Handler::json::<Value>()
-        .key(|order: &Value| match order["id"].as_i64() {
-            Some(id) => BusinessKey::new(&id),
-            None => BusinessKey::new(&order["id"].as_str()),
-        })
-        .call(async |_: Value| {})
-        .ids(Ids::hashed().also_read(java));
-    let consumer = bench.consumer(handler);
+    let keyed = Handler::json::<Value>().key(|order: &Value| match order["id"].as_i64() {
+        Some(id) => BusinessKey::new(&id),
+        None => BusinessKey::new(&order["id"].as_str()),
+    });
+    let handler = keyed.call(async |_: Value| {});
+    let consumer = bench.consumer(handler.ids(Ids::hashed().also_read(java)));
     let bodies = ["{\"id\": 42}", "{\"id\": \"42\"}"].map(crate::support::body);
     assert_eq!(bench.deliver(&consumer, bodies).await, [""; 0]);
     // DynamoDB rejects a read that names a key twice.
@@ -363,23 +359,19 @@ async fn two_keys_that_had_one_id_before_are_looked_up_once() {
 #[tokio::test(start_paused = true)]
 async fn codecs_that_agree_on_a_key_do_not_take_its_own_claim_for_anothers() {
     let runs = Seen::default();
-    let handler = version("new", &runs).ids(
-        OwnIds::from(KeyCodec::powertools_java("fn.handle"))
-            .also_read(KeyCodec::powertools_dotnet("fn.handle")),
-    );
-    let bench = Bench::new(handler);
-    bench.run(one("k")).await.assert_processed("m-1");
+    let java = OwnIds::from(KeyCodec::powertools_java("fn.handle"));
+    let ids = java.also_read(KeyCodec::powertools_dotnet("fn.handle"));
+    let bench = Bench::new(version("new", &runs).ids(ids));
+    ends("k", [(&bench, Processed)]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn record_after_looks_under_both_ids_claims_nothing_and_runs_beside_a_claim() {
     let runs = Seen::default();
     let (old, new) = pair(|own| version_in(Mode::RecordAfter, own, &runs));
-    old.run(one("k")).await.assert_processed("m-1");
-    new.run(one("k")).await.assert_duplicate("m-1");
+    ends("k", [(&old, Processed), (&new, Duplicate)]).await;
     assert_eq!(new.item("k").await, None);
-    new.run(one("l")).await.assert_processed("m-1");
-    old.run(one("l")).await.assert_duplicate("m-1");
+    ends("l", [(&new, Processed), (&old, Duplicate)]).await;
     // A claim of the other ID holds nothing up.
     old.another_worker_claims("m").await;
     new.run(one("m")).await.assert_processed("m-1");
@@ -388,13 +380,10 @@ async fn record_after_looks_under_both_ids_claims_nothing_and_runs_beside_a_clai
 #[tokio::test(start_paused = true)]
 async fn work_outside_of_sqs_looks_under_both_ids_too() {
     let (old, _, runs) = both();
-    let idempotency = Idempotency::new(
-        Handler::work()
-            .namespace("new")
-            .ids(Ids::hashed().also_read(namespace("old"))),
-    )
-    .store(old.store().clone())
-    .clock(old.clock().clone());
+    let ids = Ids::hashed().also_read(namespace("old"));
+    let idempotency = Idempotency::new(Handler::work().namespace("new").ids(ids))
+        .store(old.store().clone())
+        .clock(old.clock().clone());
     let invocation = idempotency.until(old.clock().now() + 30 * SECOND);
     let work = || async { Ok::<_, KeyError>(json!("never")) };
     old.run(one("k")).await.assert_processed("m-1");

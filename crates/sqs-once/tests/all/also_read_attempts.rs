@@ -2,14 +2,15 @@
 
 use serde_json::Value;
 use sqs_once::extract::Attempt;
-use sqs_once::key::{Ids, KeyCodec, KeySecret};
+use sqs_once::key::{Ids, KeySecret};
 use sqs_once::policy::UnknownOutcome;
-use sqs_once::store::{Item, Status, StoreErrorKind, Timestamp};
+use sqs_once::store::{Item, StoreErrorKind};
+use sqs_once::telemetry::Outcome::{Failed, InProgress, Terminal};
 use sqs_once::testing::{Bench, Operation};
-use sqs_once::{BusinessKey, Handler, HandlerError, IdempotencyToken};
+use sqs_once::{Handler, HandlerError, IdempotencyToken};
 
-use crate::also_read::{HOUR, namespace, pair};
-use crate::support::{SECOND, Seen, one, values};
+use crate::also_read::{HOUR, ends, namespace, of_python, pair};
+use crate::support::{SECOND, Seen, lapsed, one, values};
 
 /// A version whose handler fails and notes the fence of each call.
 fn noting_fences(own: &str, fences: &Seen) -> Handler {
@@ -32,6 +33,14 @@ pub(crate) fn failing() -> (Bench, Bench, Seen) {
     (old, new, fences)
 }
 
+/// Asserts that the message is terminal for this reason.
+async fn assert_kept(bench: &Bench, reason: &str) {
+    let answer = bench.run(one("k")).await;
+    answer.assert_terminal("m-1").assert_reason("m-1", reason);
+}
+
+const UNKNOWN: &str = "it was first attempted at an unknown time";
+
 /// Asserts that this many calls got larger and larger fences.
 #[track_caller]
 fn assert_growing(fences: &Seen, count: usize) {
@@ -51,9 +60,7 @@ async fn a_token_that_expired_under_the_other_id_is_not_used_again() {
         }
         new.clock().advance(25 * HOUR + SECOND);
         for bench in [&new, &old, &new] {
-            let reason = "outcome unknown: it was first attempted 25 h ago";
-            let answer = bench.run(one("k")).await;
-            answer.assert_terminal("m-1").assert_reason("m-1", reason);
+            assert_kept(bench, "outcome unknown: it was first attempted 25 h ago").await;
         }
         assert_eq!(fences.len(), usize::from(!dies));
     }
@@ -63,13 +70,10 @@ async fn a_token_that_expired_under_the_other_id_is_not_used_again() {
 async fn the_fences_of_a_key_grow_across_both_of_its_ids_even_if_a_look_is_repeated() {
     for kind in [StoreErrorKind::Throttled, StoreErrorKind::Unanswered] {
         let (old, new, fences) = failing();
-        for bench in [&old, &old, &old, &new, &old, &new] {
-            bench.run(one("k")).await.assert_failed("m-1");
-        }
+        let benches = [&old, &old, &old, &new, &old, &new];
+        ends("k", benches.map(|bench| (bench, Failed))).await;
         new.store().fail(Operation::Read, kind, 1);
-        for bench in [&new, &old] {
-            bench.run(one("k")).await.assert_failed("m-1");
-        }
+        ends("k", [(&new, Failed), (&old, Failed)]).await;
         assert_growing(&fences, 8);
     }
 }
@@ -89,9 +93,7 @@ async fn a_new_namespace_gives_an_attempt_another_token_and_a_new_secret_does_no
     let secret = KeySecret::new([7; 32]).unwrap();
     let rotated = old.beside(noting("old").ids(Ids::secret(secret)));
     let renamed = old.beside(noting("new").ids(Ids::hashed().also_read(namespace("old"))));
-    for bench in [&old, &rotated, &renamed] {
-        bench.run(one("k")).await.assert_failed("m-1");
-    }
+    ends("k", [&old, &rotated, &renamed].map(|bench| (bench, Failed))).await;
     let [old, rotated, renamed] = tokens.take().try_into().unwrap();
     assert_eq!(old, rotated);
     assert_ne!(old, renamed);
@@ -107,18 +109,14 @@ async fn a_claim_that_the_other_version_refused_makes_no_token_young() {
     old.clock().advance(3 * HOUR);
     old.run(one("k")).await.assert_failed("m-1");
     old.clock().advance(7 * HOUR);
-    for bench in [&old, &new] {
-        bench.run(one("k")).await.assert_terminal("m-1");
-    }
+    ends("k", [(&old, Terminal), (&new, Terminal)]).await;
     assert_eq!(fences.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_expired_item_of_the_other_id_repeats_no_fence_and_makes_no_token_old() {
     let (old, new, fences) = failing();
-    for bench in [&old, &new] {
-        bench.run(one("k")).await.assert_failed("m-1");
-    }
+    ends("k", [(&old, Failed), (&new, Failed)]).await;
     new.clock().advance(29 * 24 * HOUR);
     // DynamoDB deletes expired items in any order.
     let own = new.item("k").await.unwrap().id;
@@ -129,37 +127,28 @@ async fn an_expired_item_of_the_other_id_repeats_no_fence_and_makes_no_token_old
 
 /// Notes the fence of each call, which fails. Its other id is the one of Powertools.
 fn beside_powertools(settings: fn(Handler) -> Handler) -> (Bench, Seen, Item) {
-    let python = KeyCodec::powertools_python("orders.app.process");
-    let id = python.item_id(&BusinessKey::new("k").unwrap()).unwrap();
+    let (python, id) = of_python("k");
     let fences = Seen::default();
     let handler = settings(noting_fences("new", &fences));
-    let mut item = Item::new(id, Status::InProgress);
-    item.lease_until = Some(Timestamp::from_secs(1));
-    (
-        Bench::new(handler.ids(Ids::hashed().also_read(python))),
-        fences,
-        item,
-    )
+    let bench = Bench::new(handler.ids(Ids::hashed().also_read(python)));
+    (bench, fences, lapsed(id))
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_attempt_of_powertools_has_an_unknown_age_even_after_its_item_is_deleted() {
-    let unknown = "it was first attempted at an unknown time";
     for lapses in [true, false] {
         let (bench, fences, mut item) = beside_powertools(within_a_day);
         if !lapses {
             item.lease_until = Some(bench.clock().now() + 60 * SECOND);
         }
         bench.store().memory().put(item.clone());
-        let answer = bench.run(one("k")).await;
         match lapses {
-            true => answer.assert_terminal("m-1").assert_reason("m-1", unknown),
-            false => answer.assert_in_progress("m-1"),
-        };
+            true => assert_kept(&bench, UNKNOWN).await,
+            false => ends("k", [(&bench, InProgress)]).await,
+        }
         bench.store().memory().remove(&item.id);
         for _ in 0..2 {
-            let answer = bench.run(one("k")).await;
-            answer.assert_terminal("m-1").assert_reason("m-1", unknown);
+            assert_kept(&bench, UNKNOWN).await;
         }
         assert!(fences.all().is_empty());
     }
@@ -190,13 +179,10 @@ async fn a_fence_of_the_other_id_makes_no_unknown_age_known() {
     let (old, new, fences) = failing();
     old.run(one("k")).await.assert_failed("m-1");
     new.another_worker_claims("k").await;
-    let mut own = Item::new(new.item("k").await.unwrap().id, Status::InProgress);
-    own.lease_until = Some(Timestamp::from_secs(1));
-    new.store().memory().put(own);
+    let own = new.item("k").await.unwrap().id;
+    new.store().memory().put(lapsed(own));
     for bench in [&new, &new, &old, &old] {
-        let answer = bench.run(one("k")).await;
-        answer.assert_terminal("m-1");
-        answer.assert_reason("m-1", "it was first attempted at an unknown time");
+        assert_kept(bench, UNKNOWN).await;
     }
     assert_eq!(fences.len(), 1);
 }

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::no_secrets::watch;
 use crate::support::envelope_bench::event_bridge;
-use crate::support::{AtOnce, Notes, Order, SECOND, assert_contains, keys, one, orders};
+use crate::support::{AtOnce, Notes, Order, SECOND, assert_contains, ids, keys, one, orders};
 
 /// Takes a second, and then ends as the word requests.
 async fn end_as(word: &str) -> Result<(), HandlerError> {
@@ -78,11 +78,7 @@ fn decoding(slow: &Slow) -> Keyed<Order, Id> {
 }
 
 fn handler(slow: &Slow, done: &Notes<String>) -> Handler {
-    let done = done.clone();
-    decoding(slow).call(move |order: Order| {
-        done.add(order.id);
-        async {}
-    })
+    decoding(slow).call(done.clone().of(|order: Order| order.id))
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,13 +107,10 @@ async fn a_record_whose_payload_comes_after_the_batch_was_stopped_does_not_run()
 
 #[tokio::test(start_paused = true)]
 async fn a_record_whose_decoder_or_extractor_fails_ends_alone_as_its_error_says() {
-    let done = Notes::default();
-    let notes = done.clone();
+    let (done, notes) = Notes::pair();
     let text = Handler::decode(Text).key(|id: &String| id.clone());
-    let extracting = text.call(move |id: String, _: Extracted| {
-        notes.add(id.trim_matches('"').to_owned());
-        async {}
-    });
+    let noting = notes.of_both(|id: String, _: Extracted| id.trim_matches('"').to_owned());
+    let extracting = text.call(noting);
     let decoding = handler(&Slow::default(), &done);
     for (handler, panicked) in [(decoding, Outcome::Terminal), (extracting, Outcome::Failed)] {
         let bench = Bench::new(handler.attempt_timeout(5 * SECOND));
@@ -228,8 +221,7 @@ async fn when_keys_cant_be_completed_nothing_more_is_claimed() {
 async fn a_batch_handler_waits_until_all_are_decoded_or_its_time_begins() {
     let (calls, notes) = Notes::pair();
     let handler = decoding(&Slow::default()).call_batch(move |orders: Batch<Order>| {
-        let ids = orders.payloads().map(|order| order.id.clone());
-        notes.add(ids.collect::<Vec<_>>());
+        notes.add(ids(&orders));
         async move { orders.all_succeeded() }
     });
     let bench = Bench::new(Consumer::new(handler).concurrency(2));
@@ -246,15 +238,13 @@ async fn the_first_record_of_a_group_has_its_effect_though_another_of_its_key_is
     let (calls, notes) = Notes::pair();
     let keyed = Handler::decode(Slow::default()).key(|_: &Order| "one");
     let bench = Bench::new(keyed.call_batch(move |orders: Batch<Order>| {
-        orders
-            .payloads()
-            .for_each(|order| notes.add(order.id.clone()));
+        notes.add(ids(&orders));
         async move { orders.all_succeeded() }
     }));
     let records = ["slower", "o-2"].map(|id| Record::json(id).message_id(id).fifo("a"));
     let answer = bench.run(Event::new(records)).await;
     answer.assert_processed("slower").assert_terminal("o-2");
-    assert_eq!(calls.take(), ["slower"]);
+    assert_eq!(calls.take(), [["slower"]]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,7 @@
 //! Bad input causes an error for its record, or a normal run. It never causes a panic, a stall or a shared key.
 
-use crate::support::{Bench, Order, assert_contains, body, json_body, noting, order, values};
-use serde_json::{Value, json};
-use sqs_once::{BusinessKey, Handler};
+use crate::support::{assert_contains, body, json_body, noting, order};
+use serde_json::json;
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_is_not_the_payload_fails_alone_with_a_reason_and_touches_no_key() {
@@ -28,37 +27,6 @@ async fn a_body_that_is_not_the_payload_fails_alone_with_a_reason_and_touches_no
         assert_eq!(line["outcome"], "terminal");
         assert_contains!(line["reason"], reason);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_missing_empty_or_oversized_key_is_terminal_and_never_shared() {
-    let bench = Bench::new().on(values().call(async |_: Value| {}));
-    let long = "x".repeat(BusinessKey::MAX_LEN + 1);
-    let records = [
-        body("{}"),
-        body(r#"{"id": null}"#),
-        body(r#"{"id": ""}"#),
-        body(r#"{"id": "  \n"}"#),
-        json_body(&json!({ "id": long })),
-        order("a"),
-    ];
-    let failed = bench.run(records).await;
-    assert_eq!(failed, ["m-0", "m-1", "m-2", "m-3", "m-4"]);
-    assert_eq!(bench.store.take_calls(), [("claim", 1), ("settle", 1)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_key_extractor_that_fails_or_panics_makes_its_record_terminal() {
-    let fallible = Handler::json::<Order>()
-        .key(|order: &Order| match order.id.as_str() {
-            "bad" => Err("no key in 4111-1111"),
-            "panic" => panic!("the key is 4111-1111"),
-            id => Ok(id.to_owned()),
-        })
-        .call(async |_: Order| {});
-    let bench = Bench::new().on(fallible);
-    assert_eq!(bench.run(["bad", "panic", "a"]).await, ["m-0", "m-1"]);
-    assert_eq!(bench.outcomes(), "terminal terminal processed");
 }
 
 #[tokio::test(start_paused = true)]

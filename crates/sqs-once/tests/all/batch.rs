@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use crate::support::{
     AtOnce, Bench, Counted, Mode, Notes, Order, SECOND, Seen, assert_contains, body, ends,
-    handling, held, json_body, keys, noting, noting_in, one, order, orders, set, several, told,
-    values, with,
+    handling, held, json_body, keys, noting, noting_in, order, orders, set, several, told, values,
+    with,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::{Status, StoreErrorKind};
-use sqs_once::testing::Operation;
 use sqs_once::{Consumer, Handler, testing};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -158,12 +157,10 @@ async fn no_more_handlers_run_at_once_than_allowed_and_each_fails_for_itself() {
     let at_once = AtOnce::default();
     let counted = at_once.clone();
     let bench = handling(move |order: Order| {
-        let at_once = counted.clone();
-        async move {
-            let _counted = at_once.enter();
+        counted.during(async move {
             sleep(SECOND / 50).await;
             order.obey().await
-        }
+        })
     });
     let bench = bench.with_consumer(|it| it.concurrency(7));
     let ids = (0..200).map(|at| match at {
@@ -196,10 +193,7 @@ async fn record_after_skips_what_is_completed_and_writes_once() {
 async fn consumers_that_share_a_store_never_touch_each_others_keys() {
     let (one, seen_by_one) = noting();
     let (seen_by_other, notes) = Seen::pair();
-    let other = orders().call(move |order: Order| {
-        notes.add(order.id);
-        async {}
-    });
+    let other = orders().call(notes.of(|order: Order| order.id));
     let other = Consumer::new(other.namespace("other"))
         .store(one.store.clone())
         .clock(one.clock.clone());
@@ -213,10 +207,7 @@ async fn consumers_that_share_a_store_never_touch_each_others_keys() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parallel_deliveries_of_many_keys_run_each_key_once() {
     let (effects, notes) = Notes::pair();
-    let handler = values().call(move |order: Value| {
-        notes.add(order["id"].as_str().unwrap().to_owned());
-        async {}
-    });
+    let handler = values().call(notes.of(|order: Value| order["id"].to_string()));
     let bench = Arc::new(testing::Bench::new(handler));
     let batches = (0..8).map(|batch| {
         let bench = Arc::clone(&bench);
@@ -260,48 +251,35 @@ async fn a_record_that_waits_for_its_key_ends_as_the_other_worker_does_and_waits
 
 #[tokio::test(start_paused = true)]
 async fn waiting_for_a_key_ends_in_time_and_with_pauses_though_the_store_fails() {
-    let waiting = orders()
-        .call(async |_: Order| {})
-        .in_progress_wait(5 * SECOND);
-    let bench = testing::Bench::new(waiting);
-    bench.another_worker_claims("a").await;
+    let bench = noting().0.with(|it| it.in_progress_wait(5 * SECOND));
+    bench.foreign("a", Status::InProgress, 30 * SECOND);
     let fail = async {
         sleep(4 * SECOND).await;
-        let store = bench.store();
-        store.fail(Operation::Claim, StoreErrorKind::Throttled, usize::MAX);
+        bench.store.always_fails("claim", StoreErrorKind::Throttled);
     };
-    let began = Instant::now();
-    let (answer, ()) = tokio::join!(bench.run(one("a")), fail);
-    answer.assert_failed("m-1");
-    assert!(began.elapsed() <= 5 * SECOND);
-    assert!(bench.store().requests() < 20);
+    let (failed, ()) = tokio::join!(bench.run(["a"]), fail);
+    assert_eq!(failed, ["m-0"]);
+    assert_eq!(bench.outcomes(), "failed");
+    assert!(bench.elapsed() <= 5 * SECOND);
+    assert!(bench.store.take_calls().len() < 20);
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_for_a_key_ends_with_the_deadline() {
+async fn waiting_for_a_key_ends_with_the_deadline_and_asks_for_no_claim_after_it() {
     let (bench, seen) = noting();
     let bench = bench.with(|it| it.in_progress_wait(Duration::MAX));
     bench.foreign("a", Status::InProgress, 3600 * SECOND);
-    assert_eq!(bench.run(["a"]).await, ["m-0"]);
-    assert_eq!(bench.elapsed(), bench.timeout - SECOND);
-    assert_eq!(seen.take(), [""; 0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_record_that_waits_for_a_key_asks_for_no_claim_after_the_deadline() {
-    let waiting = orders()
-        .call(async |_: Order| {})
-        .in_progress_wait(Duration::MAX);
-    let bench = testing::Bench::new(waiting);
-    bench.another_worker_claims("a").await;
     let just_before = async {
         sleep(29 * SECOND - Duration::from_millis(1)).await;
-        bench.store().requests()
+        bench.store.take_calls().len()
     };
-    let (answer, requests) = tokio::join!(bench.run(one("a")), just_before);
-    answer.assert_in_progress("m-1");
+    let (failed, requests) = tokio::join!(bench.run(["a"]), just_before);
+    assert_eq!(failed, ["m-0"]);
+    assert_eq!(bench.outcomes(), "in_progress");
+    assert_eq!(bench.elapsed(), bench.timeout - SECOND);
     assert!(requests > 10);
-    assert_eq!(bench.store().requests(), requests);
+    assert_eq!(bench.store.take_calls(), []);
+    assert_eq!(seen.take(), [""; 0]);
 }
 
 /// The decoded payloads in memory.
@@ -401,10 +379,8 @@ async fn a_batch_that_is_dropped_at_any_await_leaves_what_the_next_delivery_fini
             item.is_some_and(|item| item.status == Status::Completed)
         };
         let done: Vec<_> = ids.into_iter().filter(done).collect();
-        assert!(
-            done.iter()
-                .all(|id| first.iter().any(|effect| effect == id))
-        );
+        let had_effect = |id: &&str| first.iter().any(|effect| effect == id);
+        assert!(done.iter().all(had_effect), "after {step} ms: {first:?}");
         // The claims of the dropped batch lapse.
         sleep(40 * SECOND).await;
         let failed = bench.run(ids).await;

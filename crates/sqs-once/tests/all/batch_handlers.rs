@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::{
-    Bench, Calls, Notes, Order, SECOND, Tested, body, ends, grouped, handling_batches, in_groups,
-    noting_batches, order, orders, outcome, set, told, with, with_attribute,
+    Bench, Calls, Notes, Order, SECOND, Tested, assert_ends_as_said, body, ends, grouped,
+    handling_batches, ids, in_groups, keys, noting_batches, order, orders, outcome, set, told,
+    with, with_attribute,
 };
 use serde_json::json;
 use sqs_once::body::Opened;
@@ -27,7 +28,7 @@ fn noting() -> (Tested<Together>, Calls) {
 #[tokio::test(start_paused = true)]
 async fn one_call_gets_all_records_in_order_and_they_are_claimed_and_completed_in_groups() {
     let (bench, calls) = noting();
-    let ids: Vec<_> = (0..130).map(|at| format!("k{at}")).collect();
+    let ids: Vec<_> = keys(130).collect();
     let bench = bench.with_consumer(|it| it.concurrency(1));
     assert_eq!(bench.run(ids.clone()).await, [""; 0]);
     assert_eq!(calls.ids(), [ids]);
@@ -42,18 +43,10 @@ async fn one_call_gets_all_records_in_order_and_they_are_claimed_and_completed_i
 #[tokio::test(start_paused = true)]
 async fn each_record_ends_as_the_handler_says_and_one_it_does_not_mention_has_failed() {
     let (bench, calls) = noting();
-    let batch = ["a", "bad-1", "hopeless-1", "unsaid-1", "b"];
-    assert_eq!(bench.run(batch).await, ["m-1", "m-2", "m-3"]);
-    let expected = [
-        ("processed", ""),
-        ("failed", "no luck"),
-        ("terminal", "no use"),
-        ("failed", "the batch handler did not say that it succeeded"),
-        ("processed", ""),
-    ];
-    assert_eq!(told(&ends(bench.lines())), expected);
+    assert_ends_as_said(&bench, "processed").await;
     // Failed keys are free again. The handler does not receive successful records a second time.
-    bench.run(batch).await;
+    let again = ["a", "bad-1", "hopeless-1", "unsaid-1", "b"];
+    bench.run(again).await;
     assert_eq!(calls.ids()[1], ["bad-1", "hopeless-1", "unsaid-1"]);
 }
 
@@ -172,9 +165,8 @@ async fn a_record_without_a_key_takes_part_where_the_policy_lets_it() {
     let noting = Handler::json::<Order>()
         .key(MessageKey::attribute("order-id"))
         .call_batch(move |orders: Batch<Order>| {
-            let ids = orders.payloads().map(|order| order.id.clone());
-            notes.add(ids.collect::<Vec<_>>());
-            async move { outcome(&orders) }
+            notes.add(ids(&orders));
+            ready(outcome(&orders))
         })
         .missing_key(MissingKey::ProcessUnprotected);
     let bench = Bench::new().on(noting);
@@ -236,7 +228,7 @@ async fn what_a_slow_store_could_not_claim_in_half_of_the_time_goes_back_and_the
     let (bench, calls) = noting();
     bench.store.claims_take(|_| 5 * SECOND);
     // Eight concurrent requests of 25 claims, answered at 5 s and 10 s of 29 s. The answers at 15 s are too late.
-    let failed = bench.run((0..1000).map(|at| format!("k{at}"))).await;
+    let failed = bench.run(keys(1000)).await;
     assert_eq!(failed.len(), 600);
     assert_eq!(calls.ids()[0].len(), 400);
 }
@@ -245,29 +237,25 @@ async fn what_a_slow_store_could_not_claim_in_half_of_the_time_goes_back_and_the
 async fn record_after_recognises_what_was_completed() {
     let (calls, notes) = Notes::pair();
     let bench = handling_batches(RecordAfter(move |orders: Batch<Order>| {
-        notes.add(orders.payloads().map(|order| order.id.clone()).collect());
+        notes.add(ids(&orders));
         ready(outcome(&orders))
     }));
     for _ in 0..2 {
         assert_eq!(bench.run(["a", "bad-1", "b"]).await, ["m-1"]);
     }
-    let called: Vec<Vec<String>> = calls.take();
-    assert_eq!(called, [vec!["a", "bad-1", "b"], vec!["bad-1"]]);
+    assert_eq!(calls.take(), [vec!["a", "bad-1", "b"], vec!["bad-1"]]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn hooks_are_called_for_each_record_by_itself() {
     let (ended, notes) = Notes::pair();
-    let note = move |end: RecordEnd| {
-        notes.add(format!("{} {}", end.message().id(), end.outcome()));
-        async { Ok(()) }
-    };
-    let (bench, _) = noting();
-    let bench = bench.with(|it| it.on_done(note.clone()).on_failure(note));
+    let note = notes.of(|end: RecordEnd| format!("{} {}", end.message().id(), end.outcome()));
+    let bench = noting()
+        .0
+        .with(|it| it.on_done(note.clone()).on_failure(note));
     bench.run(["a", "bad-1", "b"]).await;
-    let mut ended = ended.take();
-    ended.sort();
-    assert_eq!(ended, ["m-0 processed", "m-1 failed", "m-2 processed"]);
+    let expected = ["m-0 processed", "m-1 failed", "m-2 processed"];
+    assert_eq!(ended.take_sorted(), expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -315,9 +303,8 @@ async fn of_a_record_that_is_said_twice_the_first_failure_stands() {
         outcome
     });
     assert_eq!(bench.run(["a", "b", "c"]).await, ["m-0", "m-1"]);
-    let lines = bench.lines();
-    let failed = lines.iter().filter(|line| line["outcome"] == "failed");
-    assert!(failed.map(|line| &line["reason"]).eq(["first", "first"]));
+    let expected = [("failed", "first"), ("failed", "first"), ("processed", "")];
+    assert_eq!(told(&ends(bench.lines())), expected);
     assert_eq!(*bench.store.item("c").unwrap().data.unwrap(), *"\"last\"");
 }
 
@@ -325,12 +312,10 @@ async fn of_a_record_that_is_said_twice_the_first_failure_stands() {
 /// claim request takes this time. All requests but the last carry 25 claims.
 fn slow_claim(is_last: bool, time: Duration) -> (Tested<Together>, Calls) {
     let (bench, calls) = noting_batches(Duration::ZERO);
-    bench
-        .store
-        .claims_take(move |claims| match (claims.len() < 25) == is_last {
-            true => time,
-            false => Duration::ZERO,
-        });
+    bench.store.claims_take(move |claims| {
+        let is_slow = (claims.len() < 25) == is_last;
+        time * u32::from(is_slow)
+    });
     (bench, calls)
 }
 
@@ -342,8 +327,7 @@ async fn a_claim_without_an_answer_holds_the_others_up_for_half_of_the_time_and_
  {
     for time in [20 * SECOND, Duration::MAX] {
         let (bench, calls) = slow_claim(true, time);
-        let batch = (0..26).map(|at| format!("k{at}"));
-        assert_eq!(bench.run(batch).await, ["m-25"]);
+        assert_eq!(bench.run(keys(26)).await, ["m-25"]);
         let [(begun, ids)] = calls.take().try_into().unwrap();
         assert_eq!((begun, ids.len()), (HALF, 25));
         let is_answered = bench.store.item("k25").is_some();
@@ -355,7 +339,7 @@ async fn a_claim_without_an_answer_holds_the_others_up_for_half_of_the_time_and_
 #[tokio::test(start_paused = true)]
 async fn in_a_group_nothing_runs_behind_a_claim_that_is_not_answered() {
     let (bench, calls) = slow_claim(false, Duration::MAX);
-    let group = (0..25).map(|at| grouped("a", &format!("k{at}")));
+    let group = keys(25).map(|id| grouped("a", &id));
     let failed = bench.run(group.chain([grouped("a", "behind"), grouped("b", "b1")]));
     let group: Vec<_> = (0..26).map(|at| format!("m-{at}")).collect();
     assert_eq!(failed.await, group);

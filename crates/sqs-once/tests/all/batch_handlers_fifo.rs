@@ -1,5 +1,6 @@
 //! Batch handlers on FIFO queues: the records of a message group in a call, and records that overtook another.
 
+use std::future::pending;
 use std::time::Duration;
 
 use crate::support::sqs::{Sqs, Turn};
@@ -69,12 +70,8 @@ async fn a_duplicate_ahead_lets_its_group_go_on_unless_its_hook_fails() {
 #[tokio::test(start_paused = true)]
 async fn a_failure_hook_that_hangs_holds_up_no_call() {
     let (bench, calls) = noting();
-    let bench = bench.with(|it| {
-        it.on_failure(async |_: RecordEnd| {
-            sleep(Duration::MAX).await;
-            Ok(())
-        })
-    });
+    let hanging = async |_: RecordEnd| -> Result<(), HandlerError> { pending().await };
+    let bench = bench.with(|it| it.on_failure(hanging));
     let failed = bench.run(in_groups("a/x b/b1 a/a2 c/b1")).await;
     assert_eq!(failed, ["m-0", "m-2"]);
     assert_eq!(calls.take(), [(Duration::ZERO, vec!["b1".to_owned()])]);
@@ -88,14 +85,9 @@ async fn behind_a_dead_letter_a_group_goes_on_by_policy_once_that_has_left_the_q
         (Fifo::new().pass_dead_letters(), Turn::Hang, vec!["b1"]),
     ] {
         let (bench, calls) = noting();
-        let bench = bench.with_consumer(|it| {
-            it.queue(
-                Sqs::always(turn)
-                    .queue()
-                    .dead_letter_queue(format!("{DLQ}.fifo")),
-            )
-            .fifo(policy)
-        });
+        let queue = Sqs::always(turn).queue();
+        let queue = queue.dead_letter_queue(format!("{DLQ}.fifo"));
+        let bench = bench.with_consumer(|it| it.queue(queue).fifo(policy));
         bench.run(in_groups("a/x b/b1 a/a2")).await;
         assert_eq!(calls.ids(), [called]);
     }

@@ -1,7 +1,5 @@
 //! Batch handlers in a transaction of their store: the claims, the effects and the completions of a call commit together.
 
-use std::ops::Deref;
-
 use serde_json::{Value, json};
 use sqs_once::body::AsyncDecode;
 use sqs_once::consumer::{Cache, Fifo, Together};
@@ -9,148 +7,102 @@ use sqs_once::extract::Message;
 use sqs_once::policy::{MissingKey, PayloadMismatch};
 use sqs_once::store::Status;
 use sqs_once::store::StoreErrorKind::{AccessDenied, Throttled};
-use sqs_once::{Batch, BatchHandler, BatchOutcome, Consumer, Handler, HandlerError};
+use sqs_once::{Batch, BatchHandler, BatchOutcome, Handler, HandlerError};
 use tokio::time::sleep;
 
-use crate::support::database::{Database, Ledger, Turn};
+use crate::support::database::{Booking, Ledger, Turn};
 use crate::support::{
-    Bench, Notes, Order, SECOND, Tested, assert_contains, ends, in_group, in_groups, json_body,
-    keys, order, orders, outcome, told, with_attribute,
+    Bench, Notes, Order, SECOND, assert_contains, assert_ends_as_said, ends, ids, in_group,
+    in_groups, json_body, keys, order, orders, outcome, with_attribute,
 };
 
 /// A consumer whose batch handler writes the orders that succeed, and the orders of each call.
-struct Booking {
-    bench: Tested<Together>,
-    database: Database,
-    calls: Notes<Vec<String>>,
+type BatchBooking = Booking<Together, Vec<String>>;
+
+/// A call whose first order is named `fails`, `panics`, `sleeps` or `ends` does so after its writes.
+fn booking() -> BatchBooking {
+    booking_with(|it| it)
 }
 
-impl Deref for Booking {
-    type Target = Tested<Together>;
-
-    fn deref(&self) -> &Tested<Together> {
-        &self.bench
-    }
-}
-
-impl Booking {
-    /// A call whose first order is named `fails`, `panics`, `sleeps` or `ends` does so after its writes.
-    fn new() -> Self {
-        Self::with(|it| it)
-    }
-
-    /// The handler has these settings.
-    fn with(settings: impl FnOnce(BatchHandler) -> BatchHandler) -> Self {
-        let bench = Bench::new();
-        let database = Database::beside(&bench.store);
-        let (calls, notes) = Notes::pair();
-        let handler = orders().call_batch(move |orders: Batch<Order>, ledger: Ledger| {
-            let ids: Vec<_> = orders.payloads().map(|order| order.id.clone()).collect();
-            notes.add(ids.clone());
-            async move {
-                for id in ids.iter().filter(|id| !id.contains('-')) {
-                    ledger.write(id);
-                }
-                match &*ids[0] {
-                    "fails" => return Err(HandlerError::retry("no luck")),
-                    "panics" => panic!("no luck"),
-                    "sleeps" => sleep(1000 * SECOND).await,
-                    "ends" => ledger.end(),
-                    _ => {}
-                }
-                Ok::<BatchOutcome, HandlerError>(outcome(&orders))
+/// The handler has these settings.
+fn booking_with(settings: impl FnOnce(BatchHandler) -> BatchHandler) -> BatchBooking {
+    let (calls, notes) = Notes::pair();
+    let handler = orders().call_batch(move |orders: Batch<Order>, ledger: Ledger| {
+        let ids = ids(&orders);
+        notes.add(ids.clone());
+        async move {
+            for id in ids.iter().filter(|id| !id.contains('-')) {
+                ledger.write(id);
             }
-        });
-        let bench = bench
-            .on(settings(handler))
-            .with_consumer(|it| it.store(database.clone()));
-        Self {
-            bench,
-            database,
-            calls,
+            match &*ids[0] {
+                "fails" => return Err(HandlerError::retry("no luck")),
+                "panics" => panic!("no luck"),
+                "sleeps" => sleep(1000 * SECOND).await,
+                "ends" => ledger.end(),
+                _ => {}
+            }
+            Ok::<BatchOutcome, HandlerError>(outcome(&orders))
         }
-    }
-
-    fn with_consumer(self, settings: impl FnOnce(Consumer) -> Consumer) -> Self {
-        Self {
-            bench: self.bench.with_consumer(settings),
-            ..self
-        }
-    }
+    });
+    Booking::on(settings(handler), calls)
 }
 
 #[tokio::test(start_paused = true)]
 async fn all_records_of_a_call_share_one_transaction() {
-    let booking = Booking::new();
+    let booking = booking();
     assert_eq!(booking.run(keys(130)).await, [""; 0]);
     let all: Vec<_> = keys(130).collect();
-    assert_eq!(booking.calls.take(), std::slice::from_ref(&all));
+    assert_eq!(booking.seen.take(), std::slice::from_ref(&all));
     assert_eq!(booking.database.effects(), all);
-    assert_eq!(
-        booking.store.take_calls(),
-        [("begin", 130), ("commit", 130)]
-    );
+    let requests = [("begin", 130), ("commit", 130)];
+    assert_eq!(booking.store.take_calls(), requests);
     assert_eq!(booking.store.item("k7").unwrap().status, Status::Completed);
 
     // The next delivery has a new record too.
     let again = all.into_iter().chain(["new".to_owned()]);
     assert_eq!(booking.run(again).await, [""; 0]);
-    assert_eq!(booking.calls.take(), [["new"]]);
+    assert_eq!(booking.seen.take(), [["new"]]);
     assert_eq!(booking.store.take_calls(), [("begin", 131), ("commit", 1)]);
     assert_eq!(booking.database.open(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_of_duplicates_calls_no_handler_and_leaves_no_transaction_open() {
-    let booking = Booking::new().with_consumer(|it| it.cache(Cache::new(10)));
-    booking.run(["a", "b"]).await;
-    booking.store.take_calls();
-    booking.calls.take();
+    let cached = booking().with_consumer(|it| it.cache(Cache::new(10)));
+    cached.run(["a", "b"]).await;
+    cached.store.take_calls();
+    cached.seen.take();
     // The cache knows them.
-    assert_eq!(booking.run(["a", "b"]).await, [""; 0]);
-    assert_eq!(booking.store.take_calls(), []);
-    assert_eq!(booking.run(["a", "c"]).await, [""; 0]);
-    assert_eq!(booking.store.take_calls(), [("begin", 1), ("commit", 1)]);
+    assert_eq!(cached.run(["a", "b"]).await, [""; 0]);
+    assert_eq!(cached.store.take_calls(), []);
+    assert_eq!(cached.run(["a", "c"]).await, [""; 0]);
+    assert_eq!(cached.store.take_calls(), [("begin", 1), ("commit", 1)]);
 
-    let booking = Booking::new();
+    let booking = booking();
     booking.run(["a", "b"]).await;
     booking.store.take_calls();
     assert_eq!(booking.run(["a", "b", "a"]).await, [""; 0]);
     assert_eq!(booking.store.take_calls(), [("begin", 2)]);
-    assert_eq!(booking.calls.len(), 1);
+    assert_eq!(booking.seen.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_record_ends_as_the_handler_says_and_the_keys_of_failures_are_free() {
-    let booking = Booking::new();
-    let batch = ["a", "bad-1", "hopeless-1", "unsaid-1", "b"];
-    assert_eq!(booking.run(batch).await, ["m-1", "m-2", "m-3"]);
-    let expected = [
-        ("processed", ""),
-        ("failed", "no luck"),
-        ("terminal", "no use"),
-        ("failed", "the batch handler did not say that it succeeded"),
-        ("processed", ""),
-    ];
-    assert_eq!(told(&ends(booking.lines())), expected);
+    let booking = booking();
+    assert_ends_as_said(&booking, "processed").await;
     assert_eq!(booking.database.effects(), ["a", "b"]);
     for id in ["bad-1", "hopeless-1", "unsaid-1"] {
         assert!(booking.store.is_released(id), "{id}");
     }
     assert_eq!(booking.run(["bad-1"]).await, ["m-0"]);
-    assert_eq!(booking.calls.take().last().unwrap(), &["bad-1"]);
+    assert_eq!(booking.seen.take().last().unwrap(), &["bad-1"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_fails_or_ends_its_own_transaction_leaves_nothing_behind() {
-    for batch in [
-        ["fails", "a"],
-        ["panics", "a"],
-        ["sleeps", "a"],
-        ["ends", "a"],
-        ["bad-1", "bad-2"],
-    ] {
-        let booking = Booking::new();
+    for first in ["fails", "panics", "sleeps", "ends", "bad-1"] {
+        let batch = [first, "bad-2"];
+        let booking = booking();
         assert_eq!(booking.run(batch).await, ["m-0", "m-1"], "{batch:?}");
         assert_eq!(booking.outcomes(), "failed failed");
         assert_eq!(booking.database.effects(), [""; 0], "{batch:?}");
@@ -165,7 +117,7 @@ async fn a_commit_without_an_answer_is_not_sent_again_and_the_next_delivery_know
         (Turn::Fail(Throttled), "processed processed", 1),
         (Turn::LoseAnswer, "duplicate duplicate", 0),
     ] {
-        let booking = Booking::new();
+        let booking = booking();
         booking.database.commits([turn]);
         assert_eq!(booking.run(["a", "b"]).await, ["m-0", "m-1"]);
         assert_eq!(booking.store.take_calls(), [("begin", 2), ("commit", 2)]);
@@ -173,13 +125,13 @@ async fn a_commit_without_an_answer_is_not_sent_again_and_the_next_delivery_know
         assert_eq!(booking.run(["a", "b"]).await, [""; 0]);
         assert_eq!(booking.outcomes(), later);
         assert_eq!(booking.database.effects(), ["a", "b"]);
-        assert_eq!(booking.calls.len(), 1 + effects);
+        assert_eq!(booking.seen.len(), 1 + effects);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_transaction_that_cant_begin_is_begun_again_for_all_records() {
-    let booking = Booking::new();
+    let booking = booking();
     let throttled = || Turn::Fail(Throttled);
     booking.database.begins([throttled(), throttled()]);
     assert_eq!(booking.run(["a", "b"]).await, [""; 0]);
@@ -190,12 +142,12 @@ async fn a_transaction_that_cant_begin_is_begun_again_for_all_records() {
     booking.database.begins_always(Turn::Fail(AccessDenied));
     assert_eq!(booking.run(["c", "d"]).await, ["m-0", "m-1"]);
     assert_eq!(booking.store.take_calls(), [("begin", 2)]);
-    assert_eq!(booking.calls.len(), 1);
+    assert_eq!(booking.seen.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_another_transaction_holds_holds_up_no_other_record_for_good() {
-    let booking = Booking::new();
+    let booking = booking();
     let held = booking.database.lock("b").await;
     assert_eq!(booking.run(["a", "b", "c"]).await, ["m-1"]);
     assert_eq!(booking.outcomes(), "processed in_progress processed");
@@ -209,11 +161,11 @@ async fn a_key_that_another_transaction_holds_holds_up_no_other_record_for_good(
 
 #[tokio::test(start_paused = true)]
 async fn the_records_of_a_group_behind_one_in_progress_stay_out_of_the_transaction() {
-    let booking = Booking::new();
+    let booking = booking();
     let held = booking.database.lock("b").await;
     let batch = in_groups("x/a x/b x/c y/d");
     assert_eq!(booking.run(batch).await, ["m-1", "m-2"]);
-    assert_eq!(booking.calls.take(), [["a", "d"]]);
+    assert_eq!(booking.seen.take(), [["a", "d"]]);
     assert_eq!(booking.database.effects(), ["a", "d"]);
     assert!(booking.store.is_released("c"));
     drop(held);
@@ -222,11 +174,11 @@ async fn the_records_of_a_group_behind_one_in_progress_stay_out_of_the_transacti
 
 #[tokio::test(start_paused = true)]
 async fn where_one_record_stops_the_batch_no_record_behind_it_runs() {
-    let booking = Booking::new().with_consumer(|it| it.fifo(Fifo::new().return_batch()));
+    let booking = booking().with_consumer(|it| it.fifo(Fifo::new().return_batch()));
     let held = booking.database.lock("b").await;
     let batch = in_groups("x/a y/b z/c");
     assert_eq!(booking.run(batch.clone()).await, ["m-0", "m-1", "m-2"]);
-    assert_eq!(booking.calls.len(), 0);
+    assert_eq!(booking.seen.len(), 0);
     assert_eq!(booking.database.open(), 0);
     let ends = ends(booking.lines());
     let said = "an earlier message of the batch failed";
@@ -253,9 +205,7 @@ impl AsyncDecode<Order> for Slow {
 }
 
 /// A consumer that decodes slowly, and whose batch handler takes a second to write all orders.
-fn decoding_slowly(settings: impl FnOnce(Consumer) -> Consumer) -> (Tested<Together>, Database) {
-    let bench = Bench::new();
-    let database = Database::beside(&bench.store);
+fn decoding_slowly() -> Booking<Together> {
     let keyed = Handler::decode(Slow).key(|order: &Order| order.id.clone());
     let handler = keyed.call_batch(async |orders: Batch<Order>, ledger: Ledger| {
         for order in orders.payloads() {
@@ -264,10 +214,7 @@ fn decoding_slowly(settings: impl FnOnce(Consumer) -> Consumer) -> (Tested<Toget
         sleep(SECOND).await;
         orders.all_succeeded()
     });
-    let bench = bench
-        .on(handler)
-        .with_consumer(|it| settings(it.store(database.clone())));
-    (bench, database)
+    Booking::on(handler, Notes::default())
 }
 
 #[tokio::test(start_paused = true)]
@@ -275,14 +222,14 @@ async fn the_transaction_begins_when_all_payloads_are_there_or_half_of_the_time_
     let too_late = "its key could not be claimed in half of the batch's time";
     let never = "the deadline came before its payload was there";
     for (slowest, said) in [(3, None), (20, Some(too_late)), (1000, Some(never))] {
-        let (bench, database) = decoding_slowly(|it| it);
+        let bench = decoding_slowly();
         let batch = [slow("a", 0), slow("b", slowest), slow("c", 1)];
         let late = usize::from(said.is_some());
         assert_eq!(bench.run(batch).await, ["m-1"][..late]);
         let claimed = 3 - late;
         let requests = [("begin", claimed), ("commit", claimed)];
         assert_eq!(bench.store.take_calls(), requests);
-        assert_eq!(database.effects().len(), claimed);
+        assert_eq!(bench.database.effects().len(), claimed);
         let reason = bench.lines()[1].remove("reason");
         assert_eq!(reason.as_deref(), said);
     }
@@ -294,20 +241,20 @@ async fn a_record_whose_copy_is_decoded_first_keeps_its_place_in_its_group() {
         (["g/a/3", "g/b/0", "g/a/0"].as_slice(), &[][..], ["a", "b"]),
         (&["g/a/3", "g/b/0", "h/a/0", "h/c/0"], &["m-1"], ["a", "c"]),
     ] {
-        let (bench, database) = decoding_slowly(|it| it);
+        let bench = decoding_slowly();
         let records = batch.iter().map(|record| {
             let mut parts = record.split('/');
             let [group, id, seconds] = [(); 3].map(|()| parts.next().unwrap());
             in_group(group, slow(id, seconds.parse().unwrap()))
         });
         assert_eq!(bench.run(records).await, failed);
-        assert_eq!(database.effects(), expected);
+        assert_eq!(bench.database.effects(), expected);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_record_that_is_not_decoded_in_time_stops_the_batch_if_it_should() {
-    let (bench, _) = decoding_slowly(|it| it.fifo(Fifo::new().return_batch()));
+    let bench = decoding_slowly().with_consumer(|it| it.fifo(Fifo::new().return_batch()));
     let batch = [("x", "a", 1000), ("x", "b", 0), ("y", "c", 0)];
     let batch = batch.map(|(group, id, seconds)| in_group(group, slow(id, seconds)));
     assert_eq!(bench.run(batch).await, ["m-0", "m-1", "m-2"]);
@@ -332,7 +279,7 @@ async fn a_payload_without_a_key_that_comes_after_the_call_waits_for_its_next_de
 #[tokio::test(start_paused = true)]
 async fn a_record_that_must_be_claimed_after_the_transaction_has_begun_waits_for_its_next_delivery()
 {
-    let booking = Booking::with(|it| it.payload_mismatch(PayloadMismatch::Retry));
+    let booking = booking_with(|it| it.payload_mismatch(PayloadMismatch::Retry));
     let a = |total| json_body(&json!({ "id": "a", "total": total }));
     booking.run([a(1)]).await;
     booking.lines();

@@ -15,8 +15,8 @@ use sqs_once::{Batch, BatchHandler, BatchWrites, HandlerError, ResultExt, Writes
 
 use crate::support::process::{SINGLE, has};
 use crate::support::{
-    Calls, Notes, Order, SECOND, Tested, ends, handling_batches, in_group, in_groups, json_body,
-    keys, several, told,
+    Calls, Notes, Order, SECOND, Tested, assert_ends_as_said, ends, handling_batches, ids,
+    in_group, in_groups, json_body, keys, several,
 };
 use crate::transactional::update;
 
@@ -57,8 +57,7 @@ fn claiming() -> (Tested<Together>, Calls) {
 /// A function that notes its calls, and returns their writes.
 fn writing(notes: Calls) -> impl BatchHandlerFn<Order, (), ()> {
     move |orders: Batch<Order>| {
-        let ids = orders.payloads().map(|order| order.id.clone());
-        notes.add((Duration::ZERO, ids.collect()));
+        notes.add((Duration::ZERO, ids(&orders)));
         async move { Ok::<_, HandlerError>(writes(&orders)) }
     }
 }
@@ -73,13 +72,11 @@ async fn the_effects_of_a_call_commit_together_without_a_claim_or_alone_where_re
 {
     let (bench, calls) = setup();
     assert_eq!(bench.run(keys(130)).await, [""; 0]);
-    match has!(&[SINGLE]) {
-        true => assert_eq!(bench.store.take_calls(), [("commit", 1); 130]),
-        false => assert_eq!(
-            bench.store.take_calls(),
-            [("commit_all", 100), ("commit_all", 30)]
-        ),
-    }
+    let requests = match has!(&[SINGLE]) {
+        true => vec![("commit", 1); 130],
+        false => vec![("commit_all", 100), ("commit_all", 30)],
+    };
+    assert_eq!(bench.store.take_calls(), requests);
     assert_eq!(calls.ids()[0].len(), 130);
     assert_eq!(bench.store.written(), keys(130).collect::<Vec<_>>());
     let item = bench.store.item("k7").unwrap();
@@ -90,18 +87,9 @@ async fn the_effects_of_a_call_commit_together_without_a_claim_or_alone_where_re
 #[tokio::test(start_paused = true)]
 async fn each_record_ends_as_the_handler_says_and_only_successes_are_written() {
     let (bench, _) = setup();
-    let batch = ["a", "bad-1", "hopeless-1", "unsaid-1", "b"];
     for success in ["processed", "duplicate"] {
-        assert_eq!(bench.run(batch).await, ["m-1", "m-2", "m-3"]);
+        assert_ends_as_said(&bench, success).await;
         assert_eq!(bench.store.take_calls(), [("commit_all", 2)]);
-        let expected = [
-            (success, ""),
-            ("failed", "no luck"),
-            ("terminal", "no use"),
-            ("failed", "the batch handler did not say that it succeeded"),
-            (success, ""),
-        ];
-        assert_eq!(told(&ends(bench.lines())), expected);
         assert_eq!(bench.store.written(), ["a", "b"]);
     }
 }
@@ -144,11 +132,8 @@ async fn writes_that_can_not_be_sent_end_their_record_alone() {
         let mut all = orders.writes();
         for record in &orders {
             let id = &record.payload().id;
-            let one = Writes::new().update(update(id));
-            let one = match id.starts_with("twice") {
-                true => one.update(update(id)),
-                false => one,
-            };
+            let count = if id.starts_with("twice") { 2 } else { 1 };
+            let one = (0..count).fold(Writes::new(), |one, _| one.update(update(id)));
             all.succeeded(record, one);
         }
         all

@@ -7,28 +7,19 @@ use aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
 use serde_json::{Value, json};
 use sqs_once::handler::ClaimFirst;
 use sqs_once::policy::Disposition;
-use sqs_once::store::Timestamp;
-use sqs_once::unstable::{Clock, Simulated};
+use sqs_once::unstable::Simulated;
 use sqs_once::{Batch, BatchWrites, Consumer, HandlerError, Writes};
-use sqs_once_local::{KeyAttribute, LocalDynamoDb, TableDescription};
+use sqs_once_local::{LocalDynamoDb, TableDescription};
 use tokio::sync::Notify;
 
 use crate::support::wire::{Death, Turn, Wire};
-use crate::support::{Order, deliver_until, dynamodb, failures, order, orders};
+use crate::support::{At, Order, deliver_until, dynamodb, failures, order, orders};
 
 const NOW: u64 = 4_102_444_800_000;
 const MINUTE: u64 = 60_000;
 
 /// The first two orders are of one article, the third is sold out, and the last repeats the fourth.
 const ORDERS: usize = 8;
-
-struct At(u64);
-
-impl Clock for At {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.0)
-    }
-}
 
 fn ids() -> Vec<String> {
     let ids = (0..ORDERS).map(|at| match at {
@@ -74,15 +65,7 @@ struct Shop {
 impl Shop {
     async fn new(claims_first: bool) -> Self {
         let dynamodb = dynamodb::local(&TableDescription::default()).await;
-        for name in ["orders", "stock"] {
-            let table = TableDescription {
-                name: name.to_owned(),
-                partition_key: KeyAttribute::string("id"),
-                sort_key: None,
-                ttl_attribute: None,
-            };
-            dynamodb.create_table(&table).unwrap();
-        }
+        dynamodb::create_shop(&dynamodb);
         let sold_out =
             json!({ "id": { "S": article("sold-out") }, "is_sold_out": { "BOOL": true } });
         dynamodb.put_item("stock", sold_out).unwrap();
@@ -111,9 +94,8 @@ impl Shop {
 
     /// Delivers all orders once more, after every lease has lapsed. Each was sold once.
     async fn assert_sold_once(&self, what: &str) {
-        let failed = self
-            .deliver(&self.dynamodb.endpoint(), NOW + 2 * MINUTE)
-            .await;
+        let (endpoint, later) = (self.dynamodb.endpoint(), NOW + 2 * MINUTE);
+        let failed = self.deliver(&endpoint, later).await;
         assert_eq!(failed, ["m-2"], "{what}");
         let sold = |article: &str| {
             let key = json!({ "id": { "S": article } });
@@ -132,10 +114,8 @@ impl Shop {
         let completed = |item: &Value| item["status"]["S"] == "COMPLETED";
         let table = TableDescription::default().name;
         let items = self.dynamodb.items(&table).unwrap();
-        assert_eq!(
-            items.iter().filter(|item| completed(item)).count(),
-            ORDERS - 1
-        );
+        let completed = items.iter().filter(|item| completed(item)).count();
+        assert_eq!(completed, ORDERS - 1);
         assert_eq!(self.dynamodb.items("orders").unwrap().len(), ORDERS - 1);
     }
 
@@ -165,13 +145,10 @@ async fn each_order_is_sold_once_though_the_process_dies_at_any_request() {
                 let shop = Shop::new(mode).await;
                 let wire = Wire::to(&shop.dynamodb.endpoint()).await;
                 let dies = Arc::new(Notify::new());
-                let passes = std::iter::repeat_n(Turn::Pass, at);
-                let dead = std::iter::repeat_n(Turn::Hang, 100);
-                wire.next(
-                    passes
-                        .chain([Turn::Die(death, Arc::clone(&dies))])
-                        .chain(dead),
-                );
+                let mut turns = vec![Turn::Pass; at];
+                turns.push(Turn::Die(death, Arc::clone(&dies)));
+                turns.resize(at + 101, Turn::Hang);
+                wire.next(turns);
                 let endpoint = wire.endpoint();
                 tokio::select! {
                     failed = shop.deliver(&endpoint, NOW) => panic!("{what}: {failed:?}"),

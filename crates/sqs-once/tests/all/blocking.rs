@@ -5,14 +5,14 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::database::{Database, Ledger};
-use crate::support::{AtOnce, Notes, Order, invoke, one, orders, several, values};
-use serde_json::{Value, json};
+use crate::support::database::{Booking, Database, Ledger};
+use crate::support::{AtOnce, Notes, Order, invoke, named, one, orders, several, until, values};
+use serde_json::Value;
 use sqs_once::extract::RecordEnd;
 use sqs_once::once::RunError;
 use sqs_once::policy::Dependency;
 use sqs_once::store::{MemoryStore, Status, Timestamp};
-use sqs_once::testing::{Bench, Event, Record};
+use sqs_once::testing::{Bench, Event};
 use sqs_once::{Consumer, Handler, HandlerError, Idempotency, Router, spawn_blocking};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
@@ -24,11 +24,15 @@ const AGES: Duration = Duration::from_secs(20);
 /// The time of an invocation. A loaded machine must start a handler in it.
 const LIMIT: Duration = Duration::from_secs(5);
 
+/// Blocking work.
+trait Work: Fn() -> Told + Clone + Send + Sync + 'static {}
+
+impl<F: Fn() -> Told + Clone + Send + Sync + 'static> Work for F {}
+
+type Told = Result<(), RecvTimeoutError>;
+
 /// Blocking work that ends when it is told to.
-fn gate() -> (
-    Sender<()>,
-    impl Fn() -> Result<(), RecvTimeoutError> + Clone + Send + Sync,
-) {
+fn gate() -> (Sender<()>, impl Work) {
     let (tell, told) = channel();
     let told = Arc::new(Mutex::new(told));
     (tell, move || told.lock().unwrap().recv_timeout(AGES))
@@ -36,10 +40,7 @@ fn gate() -> (
 
 /// A handler that blocks for the order `slow` until `go_on` arrives, and calls `done` at the end of each
 /// order's work.
-fn blocking(
-    go_on: impl Fn() -> Result<(), RecvTimeoutError> + Clone + Send + Sync + 'static,
-    done: impl Fn(&str) + Clone + Send + Sync + 'static,
-) -> Handler {
+fn blocking(go_on: impl Work, done: impl Fn(&str) + Clone + Send + Sync + 'static) -> Handler {
     values().call(move |order: Value| {
         let (go_on, done) = (go_on.clone(), done.clone());
         async move {
@@ -137,10 +138,7 @@ async fn a_handler_that_fails_keeps_its_key_until_its_blocking_work_has_ended() 
 
 /// A handler that is cancelled after a moment, although its blocking work goes on until `go_on` arrives. Counts the
 /// work that runs at once.
-fn cancelling(
-    go_on: impl Fn() -> Result<(), RecvTimeoutError> + Clone + Send + Sync + 'static,
-    at_once: &AtOnce,
-) -> Handler {
+fn cancelling(go_on: impl Work, at_once: &AtOnce) -> Handler {
     let at_once = at_once.clone();
     let handler = values().call(move |order: Value| {
         let (go_on, at_once) = (go_on.clone(), at_once.clone());
@@ -205,14 +203,15 @@ async fn overrunning_work_keeps_its_part_of_a_dependency_in_every_batch_of_the_p
         .route("charge", charge.depends_on(payments))
         .route("notify", notify);
     let bench = Bench::new(routes).timeout(2 * AGES);
-    let order = |id| Record::json(&json!({ "id": id }));
     for ids in [["slow", "o-1", "n-1"], ["o-2", "o-3", "n-2"]] {
-        let mut types = ["charge", "charge", "notify"].into_iter();
-        let records = ids.map(|id| order(id).attribute("type", types.next().unwrap()));
+        let [first, second, other] = ids.map(named);
+        let charges = [first, second].map(|record| record.attribute("type", "charge"));
+        let records = charges
+            .into_iter()
+            .chain([other.attribute("type", "notify")]);
         let answer = bench.run(Event::new(records)).await;
-        answer
-            .assert_reason("m-2", NO_PLACE)
-            .assert_processed("m-3");
+        answer.assert_reason(ids[1], NO_PLACE);
+        answer.assert_processed(ids[2]);
         assert_eq!((at_once.now(), at_once.most()), (1, 1), "{ids:?}");
     }
     tell.send(()).unwrap();
@@ -258,10 +257,8 @@ async fn the_service_answers_when_all_blocking_work_has_ended() {
         .on_failure(notifies(&failed))
         .namespace("test");
     let consumer = Consumer::new(handler).store(MemoryStore::new());
-    let mut context = lambda_runtime::Context::default();
-    context.deadline = (Timestamp::now() + LIMIT).as_millis();
     let event = one("slow");
-    let answer = invoke(&consumer, &event, context);
+    let answer = invoke(&consumer, &event, until(Timestamp::now() + LIMIT));
     let answered = async { (answer.await, ended.len()) };
     // The handler is cancelled at its deadline.
     let seen = seen_after(failed.notified(), answered, async || (), tell);
@@ -298,8 +295,6 @@ async fn once_returns_when_all_blocking_work_has_ended() {
 /// An open transaction holds its key like a lease.
 #[tokio::test]
 async fn a_cancelled_handler_holds_its_transaction_until_its_blocking_work_has_ended() {
-    let bench = crate::support::Bench::new();
-    let database = Database::beside(&bench.store);
     let (tell, told) = gate();
     let failed = Arc::new(Notify::new());
     let handler = orders().call(move |_: Order, _: Ledger| {
@@ -307,14 +302,15 @@ async fn a_cancelled_handler_holds_its_transaction_until_its_blocking_work_has_e
         async { Ok::<_, HandlerError>(spawn_blocking(told).await??) }
     });
     let handler = handler.attempt_timeout(Duration::from_millis(100));
-    let consumer = bench.consumer(handler.on_failure(notifies(&failed)));
-    let consumer = consumer.store(database.clone());
-    let run = bench.deliver(&consumer, ["a"]);
-    let open = async || database.open();
-    let (failed, open) = seen_after(failed.notified(), run, open, tell).await;
+    let bench = Booking::on(
+        handler.on_failure(notifies(&failed)),
+        Notes::<()>::default(),
+    );
+    let open = async || bench.database.open();
+    let (failed, open) = seen_after(failed.notified(), bench.run(["a"]), open, tell).await;
     assert_eq!((&*failed, open), (&["m-0".to_owned()][..], 1));
-    drop(database.lock("a").await);
-    assert_eq!(database.open(), 0);
+    drop(bench.database.lock("a").await);
+    assert_eq!(bench.database.open(), 0);
 }
 
 #[tokio::test]

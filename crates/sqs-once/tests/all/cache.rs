@@ -10,6 +10,7 @@ use crate::support::{
 };
 use serde_json::{Value, json};
 use sqs_once::consumer::Cache;
+use sqs_once::extract::RecordEnd;
 use sqs_once::key::Fingerprint;
 use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::{Owner, Status, StoreErrorKind, Timestamp};
@@ -33,9 +34,10 @@ fn cached_with(mode: Mode, settings: impl FnOnce(Handler) -> Handler) -> (Tested
 }
 
 /// The record of a message that SQS received in this second of the test.
-fn sent(record: Value, second: u64) -> Value {
-    let sent_at = json!({ "SentTimestamp": (1_790_000_000_000 + second * 1000).to_string() });
-    with(record, json!({ "attributes": sent_at }))
+fn sent(mut record: Value, second: u64) -> Value {
+    let sent_at = (1_790_000_000_000 + second * 1000).to_string();
+    record["attributes"]["SentTimestamp"] = json!(sent_at);
+    record
 }
 
 /// Handles orders, none of which may fail. Returns the requests.
@@ -43,14 +45,6 @@ async fn handle<const N: usize>(bench: &Tested, ids: [&str; N]) -> Vec<(&'static
     bench.store.take_calls();
     assert_eq!(bench.run(ids).await, [""; 0]);
     bench.store.take_calls()
-}
-
-/// Frees the key.
-fn forget(bench: &Tested, id: &str) {
-    bench.store.change(id, |item| {
-        item.status = Status::InProgress;
-        item.lease_until = Some(Timestamp::default());
-    });
 }
 
 #[tokio::test(start_paused = true)]
@@ -203,8 +197,7 @@ async fn the_key_that_was_not_needed_for_longest_makes_room() {
     for id in ["a", "b", "a", "c"] {
         handle(&bench, [id]).await;
     }
-    assert_eq!(handle(&bench, ["a"]).await, []);
-    assert_eq!(handle(&bench, ["c"]).await, []);
+    assert_eq!(handle(&bench, ["a", "c"]).await, []);
     assert_eq!(handle(&bench, ["b"]).await, [("claim", 1)]);
 }
 
@@ -212,12 +205,9 @@ async fn the_key_that_was_not_needed_for_longest_makes_room() {
 async fn a_completions_value_is_remembered_with_its_key_unless_it_is_long() {
     let (lengths, notes) = Notes::pair();
     let recording = orders()
-        .call(async |order: Order| Completion("x".repeat(usize::try_from(order.total).unwrap())))
-        .on_done(move |end| {
-            notes.add(end.completion::<String>().unwrap().unwrap().len());
-            async { Ok(()) }
-        });
-    let bench = Bench::new().on(recording);
+        .call(async |order: Order| Completion("x".repeat(usize::try_from(order.total).unwrap())));
+    let length = |end: RecordEnd| end.completion::<String>().unwrap().unwrap().len();
+    let bench = Bench::new().on(recording.on_done(notes.of(length)));
     let bench = bench.with_consumer(|it| it.cache(Cache::new(100)));
     // With two quotes, the first value has 4096 bytes, and the second has one more.
     for (total, calls) in [(4094, vec![]), (4095, vec![("claim", 1)])] {
@@ -254,7 +244,7 @@ async fn a_redriven_message_runs_after_its_key_was_forgotten_whatever_the_cache_
         handle(&bench, ["a"]).await;
         // A redelivery is as old as the first delivery, however short its processing was.
         assert_eq!(handle(&bench, ["a"]).await, []);
-        forget(&bench, "a");
+        bench.forget("a");
         assert_eq!(bench.run([sent(order("a"), 1)]).await, [""; 0]);
         assert_eq!(seen.take(), ["a", "a"]);
         // The cache has seen the new completion, also for the redriven message.
@@ -280,7 +270,7 @@ async fn a_message_redriven_while_an_earlier_invocation_waits_for_the_store_runs
         bench.store.late(late);
         let (earlier, redriven) = tokio::join!(bench.run(["a"]), async {
             sleep(SECOND / 2).await;
-            forget(&bench, "a");
+            bench.forget("a");
             bench.run([sent(order("a"), 1)]).await
         });
         assert_eq!([earlier, redriven].concat(), [""; 0], "{late}");
@@ -292,48 +282,36 @@ async fn a_message_redriven_while_an_earlier_invocation_waits_for_the_store_runs
 async fn a_redriven_message_behind_an_older_copy_in_its_batch_runs_too() {
     let (bench, seen) = cached();
     handle(&bench, ["a"]).await;
-    forget(&bench, "a");
+    bench.forget("a");
     // The first has ended when the second is taken up, or its claim was answered.
-    let in_order = [0, 1].map(|second| {
-        let record = in_group("g", order("a"));
-        let sent_at = sent(order("a"), second)["attributes"]["SentTimestamp"].clone();
-        let attributes = json!({ "MessageGroupId": "g", "SentTimestamp": sent_at });
-        with(record, json!({ "attributes": attributes }))
-    });
+    let in_order = [0, 1].map(|second| sent(in_group("g", order("a")), second));
     assert_eq!(bench.run(in_order).await, [""; 0]);
     assert_eq!(seen.take(), ["a", "a"]);
-    forget(&bench, "a");
+    bench.forget("a");
     let others = (0..30).map(|at| sent(order(&format!("other-{at}")), 0));
     let records = std::iter::once(sent(order("a"), 0)).chain(others);
-    assert_eq!(
-        bench.run(records.chain([sent(order("a"), 2)])).await,
-        [""; 0]
-    );
+    let records = records.chain([sent(order("a"), 2)]);
+    assert_eq!(bench.run(records).await, [""; 0]);
     assert!(seen.take().iter().any(|id| id == "a"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_does_not_say_when_it_was_sent_asks_the_store() {
+async fn only_a_message_that_was_sent_before_the_completion_or_is_known_costs_no_request() {
     let (bench, seen) = cached();
-    handle(&bench, ["a"]).await;
+    let mut first = sent(order("a"), 0);
+    first["attributes"]["ApproximateFirstReceiveTimestamp"] = json!("1790000009000");
+    bench.run([first]).await;
+    bench.store.take_calls();
     let undated = with(order("a"), json!({ "attributes": {} }));
-    bench.store.take_calls();
-    assert_eq!(bench.run([undated]).await, [""; 0]);
-    assert_eq!(bench.store.take_calls(), [("claim", 1)]);
-    assert_eq!(seen.take(), ["a"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_message_of_a_backlog_that_was_sent_before_the_completion_costs_no_request() {
-    let (bench, seen) = cached();
-    let first = json!({ "SentTimestamp": "1790000000000", "ApproximateFirstReceiveTimestamp": "1790000009000" });
-    bench
-        .run([with(order("a"), json!({ "attributes": first }))])
-        .await;
-    bench.store.take_calls();
-    for (second, requests) in [(9, vec![]), (10, vec![("claim", 1)]), (10, vec![])] {
-        assert_eq!(bench.run([sent(order("a"), second)]).await, [""; 0]);
-        assert_eq!(bench.store.take_calls(), requests, "{second}");
+    let of_second = |second| sent(order("a"), second);
+    for (what, record, requests) in [
+        ("of a backlog", of_second(9), vec![]),
+        ("of unknown age", undated, vec![("claim", 1)]),
+        ("sent later", of_second(10), vec![("claim", 1)]),
+        ("known", of_second(10), vec![]),
+    ] {
+        assert_eq!(bench.run([record]).await, [""; 0]);
+        assert_eq!(bench.store.take_calls(), requests, "{what}");
     }
     assert_eq!(seen.take(), ["a"]);
 }

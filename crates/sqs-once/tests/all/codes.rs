@@ -11,9 +11,10 @@ use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::{Consumer, Handler, HandlerError, ResultExt, Router};
 use tokio::time::timeout;
 
-use crate::support::database::{Database, Ledger, Turn};
+use crate::support::database::{Booking, Turn, book};
 use crate::support::{
-    Bench, Order, SECOND, Tested, body, codes, grouped, handling, json_body, noting, orders, values,
+    Bench, Line, Order, SECOND, Seen, Tested, body, codes, grouped, handling, json_body, noting,
+    orders, values,
 };
 
 /// Delivers a batch. Returns the outcome and the code in each record's line.
@@ -22,8 +23,11 @@ where
     Kind: Named + Clone,
     Handler<Kind>: Runnable,
 {
-    bench.run(records).await;
-    codes(&bench.lines())
+    let failed = bench.run(records).await.len();
+    let lines = bench.lines();
+    let is_done = |line: &&Line| ["processed", "duplicate", "ignored"].contains(&&*line["outcome"]);
+    assert_eq!(lines.iter().filter(is_done).count() + failed, lines.len());
+    codes(&lines)
 }
 
 /// A consumer of values whose handler succeeds.
@@ -52,8 +56,8 @@ async fn a_key_that_cant_be_used_has_a_code() {
     assert_eq!(coded(&bench, [body("{}")]).await, "processed: unprotected");
 
     let key = |order: &Order| match &*order.id {
-        "error" => Err(KeyError::extractor("no words")),
-        "panic" => panic!("no key"),
+        "error" => Err(KeyError::extractor("no key in 4111-1111")),
+        "panic" => panic!("the key is 4111-1111"),
         id => Ok(id.to_owned()),
     };
     let bench = Bench::new().on(Handler::json().key(key).call(async |_: Order| {}));
@@ -116,21 +120,13 @@ async fn a_store_that_does_not_answer_has_a_code() {
     bench.store.settlements_take(|_| SECOND * 3600);
     assert_eq!(coded(&bench, ["a"]).await, "failed: not-completed");
 
+    let denied = Turn::Fail(StoreErrorKind::AccessDenied);
     for (turn, told) in [
         (Turn::Hang, "failed: commit-unconfirmed"),
-        (
-            Turn::Fail(StoreErrorKind::AccessDenied),
-            "failed: not-committed",
-        ),
+        (denied, "failed: not-committed"),
     ] {
-        let bench = Bench::new();
-        let database = Database::beside(&bench.store);
-        database.commits_always(turn);
-        let handler = orders().call(async |order: Order, ledger: Ledger| {
-            ledger.write(&order.id);
-            Ok::<_, HandlerError>(())
-        });
-        let bench = bench.on(handler).with_consumer(|it| it.store(database));
+        let bench = Booking::on(orders().call(book), Seen::default());
+        bench.database.commits_always(turn);
         assert_eq!(coded(&bench, ["a"]).await, told);
     }
     let (bench, _) = crate::transactional::setup();
@@ -171,9 +167,8 @@ async fn a_handler_that_fails_has_a_code() {
     let told = "failed: unavailable, failed: unavailable";
     assert_eq!(coded(&bench, ["a", "b"]).await, told);
 
-    let bench = noting()
-        .0
-        .with(|it| it.unknown_outcome(UnknownOutcome::dead_letter()));
+    let kept = UnknownOutcome::dead_letter();
+    let bench = noting().0.with(|it| it.unknown_outcome(kept));
     assert_eq!(coded(&bench, ["panic"]).await, "terminal: outcome-unknown");
     bench.clock.advance(60 * SECOND);
     assert_eq!(coded(&bench, ["panic"]).await, "terminal: outcome-unknown");

@@ -7,11 +7,12 @@ use crate::no_secrets::watch;
 use crate::support::envelope_bench::{attributed, event_bridge, publication};
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{
-    Bench, DLQ, Tested, assert_contains, body, grouped, messages, order, with, with_attribute,
+    Bench, DLQ, OpenedBy, Tested, assert_contains, body, grouped, messages, order, with,
+    with_attribute,
 };
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use sqs_once::body::{Auto, DecodeError, Envelope, EventBridge, Opened};
+use sqs_once::body::{Auto, DecodeError, EventBridge, Opened};
 use sqs_once::extract::{CorrelationId, Message};
 use sqs_once::telemetry::Telemetry;
 use sqs_once::{Handler, HandlerError};
@@ -38,9 +39,10 @@ fn logged(bench: &Bench) -> Vec<Option<String>> {
     ids.collect()
 }
 
-async fn found(bench: &Tested, record: Value) -> Option<String> {
+/// The record has this correlation ID.
+async fn assert_found(bench: &Tested, record: Value, expected: Option<&str>) {
     bench.run([record]).await;
-    logged(bench).remove(0)
+    assert_eq!(logged(bench)[0].as_deref(), expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -59,15 +61,12 @@ async fn an_attribute_goes_before_the_trace_and_its_spellings_have_an_order() {
         let record = names.fold(order("a"), |record, name| {
             with_attribute(record, name, name)
         });
-        let record = traced(record, TRACE);
-        let id = found(&bench, record).await;
-        assert_eq!(id.as_deref(), Some(spellings[from]));
+        assert_found(&bench, traced(record, TRACE), Some(spellings[from])).await;
     }
-    let id = found(&bench, traced(order("a"), TRACE)).await;
-    assert_eq!(id.as_deref(), Some("1-5759e988-bd862e3fe1be46a994272793"));
+    let trace = Some("1-5759e988-bd862e3fe1be46a994272793");
+    assert_found(&bench, traced(order("a"), TRACE), trace).await;
     for nothing in ["", "Parent=53995c3f42cd8ad8", "Root=", "Root"] {
-        let id = found(&bench, traced(order("a"), nothing)).await;
-        assert_eq!(id, None);
+        assert_found(&bench, traced(order("a"), nothing), None).await;
     }
 }
 
@@ -82,30 +81,28 @@ async fn an_envelopes_id_goes_after_an_attribute_and_before_the_trace() {
         (&publication("n-1", &event), "e-1"),
         (&with_id, "c-1"),
     ] {
-        let record = traced(body(content), TRACE);
-        let id = found(&bench, record).await;
-        assert_eq!(id.as_deref(), Some(expected));
+        assert_found(&bench, traced(body(content), TRACE), Some(expected)).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_comes_from_outside_is_capped_and_breaks_no_line() {
     let bench = consuming();
-    let long = format!("é{}", "é".repeat(1000));
+    let long = "é".repeat(1001);
+    let cut = "é".repeat(CorrelationId::MAX_LEN / 2);
     for (given, kept) in [
-        (" c-1 ", Some("c-1".to_owned())),
-        (&*long, Some("é".repeat(CorrelationId::MAX_LEN / 2))),
+        (" c-1 ", Some("c-1")),
+        (&*long, Some(&*cut)),
         ("  ", None),
         ("c-1\nERROR forged", None),
         ("c-1\u{1b}[2J", None),
     ] {
         let record = with_attribute(order("a"), "correlation-id", given);
-        assert_eq!(found(&bench, record).await, kept);
+        assert_found(&bench, record, kept).await;
     }
     let record = with_attribute(order("a"), "correlation-id", " ");
     let record = with_attribute(record, "correlationId", "c-2");
-    let id = found(&bench, record).await;
-    assert_eq!(id.as_deref(), Some("c-2"));
+    assert_found(&bench, record, Some("c-2")).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,14 +118,6 @@ async fn a_function_of_ones_own_is_asked_in_place_of_the_default_with_the_envelo
     let records = records.map(|content| traced(body(content), TRACE));
     assert_eq!(bench.run(records).await, [""; 0]);
     assert_eq!(logged(&bench), [Some("of 0".to_owned()), None, None]);
-}
-
-struct Broken;
-
-impl Envelope for Broken {
-    fn open(&self, _: &str, _: &Message) -> Result<Opened, DecodeError> {
-        Err(DecodeError::envelope("broken", "as it is"))
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,10 +145,10 @@ async fn every_line_about_a_record_has_it_whatever_becomes_of_the_record() {
     assert_eq!(told, ["c-0", "c-2"]);
 
     drop(bench);
-    let unopened = consuming().with(|it| it.envelope(Broken));
+    let broken = OpenedBy(|_| Err(DecodeError::envelope("broken", "as it is")));
+    let unopened = consuming().with(|it| it.envelope(broken));
     let record = correlated(order("a"), "c-3");
-    let id = found(&unopened, record).await;
-    assert_eq!(id.as_deref(), Some("c-3"));
+    assert_found(&unopened, record, Some("c-3")).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,26 +182,21 @@ fn warnings() -> (PipeReader, DefaultGuard) {
     (output, watch::beside(lines.with_filter(only_warnings)))
 }
 
-struct Talkative;
-
-impl Envelope for Talkative {
-    fn open(&self, _: &str, _: &Message) -> Result<Opened, DecodeError> {
-        tracing::warn!("the envelope speaks");
-        Ok(Opened::untouched())
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn whatever_is_logged_of_a_record_stands_in_its_span_at_every_level() {
     let bench = Bench::new();
     let (mut output, _guard) = warnings();
+    let envelope = OpenedBy(|_| {
+        tracing::warn!("the envelope speaks");
+        Ok(Opened::untouched())
+    });
     let talkative = Handler::json::<IgnoredAny>()
         .key(|_: &IgnoredAny| "o-1")
         .call(async |_: IgnoredAny| {
             tracing::warn!("the handler speaks");
             Err::<(), _>("no such card")
         })
-        .envelope(Talkative)
+        .envelope(envelope)
         .on_failure(async |_| Err("the pager is away".into()));
     let record = with_attribute(order("a"), "correlation-id", "c-1");
     bench.deliver(&bench.consumer(talkative), [record]).await;

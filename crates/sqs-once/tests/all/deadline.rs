@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use crate::support::{
     Bench, Log, Notes, Order, SECOND, assert_contains, codes, deliver_until, failures, handling,
-    noting, one, orders, set,
+    named, noting, on_two_threads, one, orders, set,
 };
 
-use serde_json::json;
 use sqs_once::consumer::{EventError, Margins};
 use sqs_once::extract::Remaining;
 use sqs_once::store::Status;
-use sqs_once::testing::{Event, Record, TestClock};
+use sqs_once::testing::{Event, TestClock};
 use sqs_once::{Consumer, testing};
 use tokio::task::yield_now;
 use tokio::time::sleep;
@@ -59,28 +58,24 @@ async fn a_cancelled_records_claim_is_left_to_lapse_and_then_runs_again() {
 /// The monotonic clock may stop while the process is frozen.
 #[tokio::test(start_paused = true)]
 async fn a_process_that_thaws_after_its_deadline_starts_no_handler_and_goes_on_with_none() {
-    let (clock, done) = (Arc::new(OnceLock::<TestClock>::new()), Notes::default());
-    let frozen = {
-        let (clock, done) = (Arc::clone(&clock), done.clone());
-        orders().call(move |order: Order| {
-            let (clock, done) = (Arc::clone(&clock), done.clone());
-            async move {
-                done.add(format!("{} starts", order.id));
-                clock.get().unwrap().advance(3600 * SECOND);
-                yield_now().await;
-                done.add(format!("{} goes on", order.id));
-            }
-        })
-    };
+    let (done, notes) = Notes::pair();
+    let clock: &OnceLock<TestClock> = Box::leak(Box::default());
+    let frozen = orders().call(move |order: Order| {
+        let notes = notes.clone();
+        async move {
+            notes.add(format!("{} starts", order.id));
+            clock.get().unwrap().advance(3600 * SECOND);
+            yield_now().await;
+            notes.add(format!("{} goes on", order.id));
+        }
+    });
     let bench = testing::Bench::new(Consumer::new(frozen).concurrency(1));
     clock.set(bench.clock().clone()).ok().unwrap();
-    let orders = ["a", "b"].map(|id| Record::json(&json!({ "id": id })).message_id(id));
-    let answer = bench.run(Event::new(orders)).await;
+    let answer = bench.run(Event::new(["a", "b"].map(named))).await;
     assert_eq!(done.take(), ["a starts"]);
-    answer
-        .assert_retried(["a", "b"])
-        .assert_reason("a", "cancelled at the deadline")
-        .assert_reason("b", "the deadline came before it was started");
+    answer.assert_retried(["a", "b"]);
+    answer.assert_reason("a", "cancelled at the deadline");
+    answer.assert_reason("b", "the deadline came before it was started");
     // The effect of the first may be in flight.
     let lease_of = async |id| bench.item(id).await.unwrap().lease_until.unwrap();
     assert!(lease_of("a").await > lease_of("b").await);
@@ -114,11 +109,8 @@ async fn without_time_left_nothing_starts() {
 async fn a_handler_is_told_how_long_it_may_run() {
     for (margin, attempt_timeout, told) in [(1, 60, 29), (5, 60, 25), (1, 2, 2)] {
         let (notes, noted) = Notes::pair();
-        let bench = handling(move |_: Order, remaining: Remaining| {
-            noted.add(remaining.duration());
-            async {}
-        });
-        let bench = bench
+        let noting = noted.of_both(|_: Order, remaining: Remaining| remaining.duration());
+        let bench = handling(noting)
             .with(|it| it.attempt_timeout(attempt_timeout * SECOND))
             .with_consumer(|it| it.margins(Margins::new().deadline(margin * SECOND)));
         bench.run(["a"]).await;
@@ -141,9 +133,7 @@ fn a_handler_that_blocks_the_thread_of_the_driver_does_not_hold_up_the_answer() 
     let (answered, blocked) = mpsc::channel::<()>();
     let blocked = Arc::new(Mutex::new(blocked));
     let (was_late, notes) = Notes::pair();
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(async {
+    on_two_threads(async {
         let blocking = orders().call(move |_: Order| {
             let (blocked, notes) = (Arc::clone(&blocked), notes.clone());
             async move {
@@ -160,7 +150,6 @@ fn a_handler_that_blocks_the_thread_of_the_driver_does_not_hold_up_the_answer() 
         let lines = log.take("sqs_once::record");
         assert_eq!(codes(&lines), "failed: no-outcome");
     });
-    drop(runtime);
     assert_eq!(was_late.take(), [false], "the answer was late");
 }
 

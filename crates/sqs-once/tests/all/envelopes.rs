@@ -1,15 +1,16 @@
 //! The envelopes of SNS, EventBridge and S3: metadata, reasons and keys. The fuzzing of `envelope` checks the payloads.
 
 use serde_json::{Value, json};
-use sqs_once::body::{Auto, DecodeError, Envelope, EventBridge, Opened, S3, Sns};
-use sqs_once::extract::{EventBridgeMeta, Message};
+use sqs_once::body::{Auto, EventBridge, Opened, S3, Sns};
+use sqs_once::extract::EventBridgeMeta;
 use sqs_once::key::MessageKey;
 
 use crate::support::envelope_bench::{
     attributed, envelope_bench, event_bridge, publication, sample, sns, whole,
 };
 use crate::support::{
-    assert_contains, assert_lacks, body, in_group, json_body, names, told, with, with_attribute,
+    OpenedBy, assert_contains, assert_lacks, body, in_group, json_body, names, told, with,
+    with_attribute,
 };
 
 fn s3(object: &Value) -> Value {
@@ -184,11 +185,8 @@ async fn an_envelope_without_one_event_in_it_is_terminal_and_says_why() {
             _ => content.to_owned(),
         };
         let reason = opening.reason(&content).await;
-        assert_contains!(
-            reason,
-            problem,
-            &format!("the {envelope} envelope can't be opened: ")
-        );
+        let fails = format!("the {envelope} envelope can't be opened: ");
+        assert_contains!(reason, problem, &fails);
         assert_lacks!(reason, "canary");
         assert_eq!(opening.bench.store.take_calls(), []);
     }
@@ -214,22 +212,17 @@ async fn an_s3_event_without_a_sequencer_has_no_key_of_its_own() {
 /// A forwarder added a tenant to the message, with another tenant in its body.
 #[tokio::test(start_paused = true)]
 async fn auto_opens_what_has_every_mark_of_an_envelope_and_takes_all_else_as_the_payload() {
-    let sqs = json!({ "Records": [{ "eventSource": "aws:sqs", "s3": {} }] });
-    let without_s3 = json!({ "Records": [{ "eventSource": "aws:s3" }] });
-    let without_topic = json!({ "Type": "Notification", "Message": "m" });
-    let without_type = json!({ "TopicArn": "arn:aws:sns:eu-central-1:1:t", "Message": "m" });
     let text = "text";
-    let without_detail = json!({
-        "id": text, "detail-type": text, "source": text, "account": text, "region": text, "detail": text,
-    });
-    let only_detail = json!({ "detail": {} });
     let payloads = [
-        sqs,
-        without_s3,
-        without_topic,
-        without_type,
-        without_detail,
-        only_detail,
+        json!({ "Records": [{ "eventSource": "aws:sqs", "s3": {} }] }),
+        // Without what the event is about, its topic, its type, its details, and with nothing else.
+        json!({ "Records": [{ "eventSource": "aws:s3" }] }),
+        json!({ "Type": "Notification", "Message": "m" }),
+        json!({ "TopicArn": "arn:aws:sns:eu-central-1:1:t", "Message": "m" }),
+        json!({
+            "id": text, "detail-type": text, "source": text, "account": text, "region": text, "detail": text,
+        }),
+        json!({ "detail": {} }),
     ];
     let test_event = r#"{"Service":"Amazon S3","Event":"s3:TestEvent","Bucket":"b"}"#;
     let notification = s3(&json!({ "key": "a" }));
@@ -239,17 +232,13 @@ async fn auto_opens_what_has_every_mark_of_an_envelope_and_takes_all_else_as_the
     assert_eq!(names(&ends), ["processed"; 6]);
     let given = opening.given().into_iter();
     let given = given.map(|(content, sns, event, s3)| {
-        assert!(
-            sns.is_none() && event.is_none() && s3.is_none(),
-            "{content}"
-        );
+        assert_eq!((sns, event, s3), (None, None, None), "{content}");
         content
     });
     assert!(given.eq(payloads.iter().map(Value::to_string)));
 
-    let ends = opening
-        .ends(&[json_body(&notification), body(test_event)])
-        .await;
+    let batch = [json_body(&notification), body(test_event)];
+    let ends = opening.ends(&batch).await;
     assert_eq!(names(&ends), ["processed", "ignored"]);
     let (_, _, _, object) = &opening.given()[0];
     assert_eq!(object.as_ref().unwrap().key, "a");
@@ -274,14 +263,10 @@ async fn a_body_that_contradicts_an_attribute_of_its_message_is_terminal_and_tak
 }
 
 /// Gives an attribute two values.
-struct Contradictory;
-
-impl Envelope for Contradictory {
-    fn open(&self, content: &str, _: &Message) -> Result<Opened, DecodeError> {
-        let opened = Opened::new(content).with_attribute("tenant", "victim");
-        Ok(opened.with_attribute("tenant", "attacker"))
-    }
-}
+const CONTRADICTORY: OpenedBy = OpenedBy(|content| {
+    let opened = Opened::new(content).with_attribute("tenant", "victim");
+    Ok(opened.with_attribute("tenant", "attacker"))
+});
 
 #[tokio::test(start_paused = true)]
 async fn envelopes_in_one_another_that_contradict_each_other_or_themselves_are_terminal() {
@@ -299,7 +284,7 @@ async fn envelopes_in_one_another_that_contradict_each_other_or_themselves_are_t
         let opening = match envelopes {
             "auto" => envelope_bench(Auto, key),
             "two" => envelope_bench((Sns, Sns), key),
-            _ => envelope_bench((Sns, Contradictory), key),
+            _ => envelope_bench((Sns, CONTRADICTORY), key),
         };
         assert_eq!(told(&opening.ends(&[json_body(&outer)]).await), [expected]);
     }

@@ -116,10 +116,7 @@ fn a_broken_record_stops_its_own_group_and_no_other() {
 #[tokio::test]
 async fn a_message_says_what_its_record_says() {
     let (seen, notes) = Notes::pair();
-    let handler = values().call(move |_: Value, meta: Arc<Message>| {
-        notes.add(meta);
-        async {}
-    });
+    let handler = values().call(notes.of_both(|_: Value, message: Arc<Message>| message));
     let records = [
         r#"{
             "\u006dessageId": "m-\ud83d\ude00",
@@ -138,10 +135,8 @@ async fn a_message_says_what_its_record_says() {
         r#"{ "messageId": "4", "body": "{\"id\": \"4\"}" }"#,
     ];
     let event = event(&records.map(str::to_owned));
-    Bench::new(handler)
-        .run(event)
-        .await
-        .assert_all_acknowledged();
+    let answer = Bench::new(handler).run(event).await;
+    answer.assert_all_acknowledged();
 
     let seen = seen.all();
     let queues: Vec<_> = seen.iter().map(|message| message.queue_arn()).collect();

@@ -55,10 +55,9 @@ fn run_with(secrets: &Wire, variables: &[(&str, &str)]) -> Output {
 fn said(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
     let output = String::from_utf8_lossy(&output.stdout);
-    let mut said = output
-        .lines()
-        .filter_map(|line| line.strip_prefix("said: "));
-    said.next().unwrap().to_owned()
+    let mut lines = output.lines();
+    let said = lines.find_map(|line| line.strip_prefix("said: "));
+    said.unwrap().to_owned()
 }
 
 /// Prints the ID under which its key is completed, out of three, and whether it knows each of them. If it does not
@@ -113,11 +112,8 @@ async fn in_a_process_that_handles_a_key() {
     if matches!(known[..], [only] if only == own) {
         let work = || async { Ok::<_, HandlerError>(Writes::new()) };
         idempotency.until(ends_at()).run("o-3", work).await.unwrap();
-        assert!(
-            ids("o-3")
-                .iter()
-                .all(|(name, id)| store.get(id).is_some() == (*name == own))
-        );
+        let is_own = |(name, id): (&str, _)| store.get(&id).is_some() == (name == own);
+        assert!(ids("o-3").into_iter().all(is_own));
     }
     println!("\nsaid: {own}, knows {}", known.join(" "));
 }
@@ -125,10 +121,8 @@ async fn in_a_process_that_handles_a_key() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_secret_is_fetched_once_for_work_of_every_kind() {
     let wire = Wire::always(Turn::By(secrets)).await;
-    let variables = [
-        ("SQS_ONCE_KEY_SECRET_ARN", ARN),
-        ("SQS_ONCE_ALSO_READ", "nothing"),
-    ];
+    let also = ("SQS_ONCE_ALSO_READ", "nothing");
+    let variables = [("SQS_ONCE_KEY_SECRET_ARN", ARN), also];
     let said = said(&run_with(&wire, &variables));
     assert_eq!(said, "string, knows string");
     assert_eq!(wire.seen(), ["GetSecretValue"]);

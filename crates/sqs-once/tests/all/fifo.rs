@@ -1,6 +1,8 @@
 //! Order: message groups of FIFO queues.
 
-use crate::support::{Bench, Notes, Order, SECOND, Seen, Tested, in_groups, order, orders, with};
+use crate::support::{
+    Notes, Order, SECOND, Seen, Tested, assert_contains, handling, in_groups, order, with,
+};
 use serde_json::json;
 use sqs_once::consumer::Fifo;
 use sqs_once::store::StoreErrorKind;
@@ -8,7 +10,7 @@ use sqs_once::store::StoreErrorKind;
 /// Notes when each order starts and ends. The orders end as they request.
 fn slow() -> (Tested, Seen) {
     let (steps, notes) = Notes::pair();
-    let handler = orders().call(move |order: Order| {
+    let bench = handling(move |order: Order| {
         let notes = notes.clone();
         async move {
             notes.add(format!("+{}", order.id));
@@ -17,7 +19,7 @@ fn slow() -> (Tested, Seen) {
             order.obey().await
         }
     });
-    (Bench::new().on(handler), steps)
+    (bench, steps)
 }
 
 #[tokio::test(start_paused = true)]
@@ -28,9 +30,8 @@ async fn after_a_failure_the_rest_of_that_group_is_returned_unclaimed_and_others
     assert!(!steps.take().iter().any(|step| step.ends_with("a2")));
     assert!(bench.store.item("a2").is_none());
     assert!(bench.store.item("b2").is_some());
-    let reason = &bench.lines()[2]["reason"];
     let expected = "an earlier message of its group failed";
-    assert!(reason.contains(expected), "{reason}");
+    assert_contains!(bench.lines()[2]["reason"], expected);
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use sqs_once::consumer::{Fifo, Named, OfMessages, Runnable};
 use sqs_once::key::{Fingerprint, Ids, KeyError, KeyPart, KeySecret};
 use sqs_once::policy::PayloadMismatch;
-use sqs_once::store::{Status, Timestamp};
 use sqs_once::{Batch, BatchHandler, BusinessKey, Consumer, Handler};
 
 const REASON: &str = "payload mismatch: its key was completed for another payload";
@@ -38,17 +37,18 @@ where
 
 #[tokio::test(start_paused = true)]
 async fn nothing_and_empty_text_are_values_in_a_fingerprint() {
-    let parts: [&dyn Fn() -> Result<Fingerprint, KeyError>; 5] = [
-        &|| Fingerprint::new(&(1, None::<String>)),
-        &|| Fingerprint::new(&(2, None::<String>)),
-        &|| Fingerprint::new(&(1, "")),
-        &|| Fingerprint::new(&(1, " ")),
-        &|| Fingerprint::new(&"x".repeat(2 * BusinessKey::MAX_LEN)),
+    let long = "x".repeat(2 * BusinessKey::MAX_LEN);
+    let parts: [&dyn KeyPart; 5] = [
+        &(1, None::<String>),
+        &(2, None::<String>),
+        &(1, ""),
+        &(1, " "),
+        &long,
     ];
-    let fingerprints = parts.map(|part| part().unwrap());
+    let fingerprints = parts.map(|part| Fingerprint::new(part).unwrap());
     for (at, fingerprint) in fingerprints.iter().enumerate() {
         assert!(!fingerprints[..at].contains(fingerprint), "{at}");
-        assert_eq!(parts[at]().unwrap(), *fingerprint);
+        assert_eq!(Fingerprint::new(parts[at]).unwrap(), *fingerprint);
     }
     let inside = BusinessKey::new(&(1, None::<String>));
     assert_eq!(inside, Err(KeyError::Missing));
@@ -105,6 +105,7 @@ async fn payloads_whose_fields_differ_are_duplicates_with_a_warning_and_their_va
         let secret = KeySecret::new([7; 32]).unwrap();
         whole().ids(Ids::secret(secret).read_alone())
     };
+    let (total, total_and_id) = (total::handler, total_and_id::handler);
     let more = || json_body(&json!({ "id": "a", "total": 1, "currency": "EUR" }));
     let uncompared =
         "duplicate: payload-not-compared, its key was processed for a payload with other fields";
@@ -113,17 +114,12 @@ async fn payloads_whose_fields_differ_are_duplicates_with_a_warning_and_their_va
         // A version declares fields, or other fields.
         (whole(), fields(), order(1), uncompared),
         (fields(), whole(), order(1), uncompared),
-        (
-            total::handler(),
-            total_and_id::handler(),
-            order(1),
-            uncompared,
-        ),
+        (total(), total_and_id(), order(1), uncompared),
         // A producer adds a field.
         (whole(), whole(), more(), uncompared),
         (secret(), secret(), more(), uncompared),
         (fields(), fields(), order(2), mismatch),
-        (total::handler(), total::handler(), order(2), mismatch),
+        (total(), total(), order(2), mismatch),
         (whole(), whole(), order(2), mismatch),
         (secret(), secret(), order(2), mismatch),
         (whole(), whole(), order(1), "duplicate, "),
@@ -252,13 +248,6 @@ async fn charged(handler: Handler, settings: impl FnOnce(Consumer) -> Consumer) 
     bench
 }
 
-fn reasons(sqs: &Sqs) -> Vec<String> {
-    let sent = sqs.asked("SendMessage").into_iter();
-    let reason = |sent: Value| sent["MessageAttributes"]["sqs-once-reason"]["StringValue"].clone();
-    sent.map(|sent| reason(sent).as_str().unwrap().to_owned())
-        .collect()
-}
-
 #[tokio::test(start_paused = true)]
 async fn another_payload_is_a_dead_letter_at_once_and_each_time_until_its_key_is_forgotten() {
     for mode in Mode::BOTH {
@@ -269,17 +258,13 @@ async fn another_payload_is_a_dead_letter_at_once_and_each_time_until_its_key_is
             assert_eq!(bench.run([order(999)]).await, [""; 0]);
             let line = bench.line();
             assert_eq!((&*line["outcome"], &*line["level"]), ("terminal", "ERROR"));
-            assert_eq!(reasons(&sqs), vec![&*line["reason"]; redriven]);
+            assert_eq!(sqs.reasons(), vec![&*line["reason"]; redriven]);
             let said = &line["reason"];
             assert_contains!(said, REASON, "drop it", "key forget", "correct the key");
         }
         assert_eq!(bench.run([order(1)]).await, [""; 0]);
         assert_eq!(bench.outcomes(), "duplicate");
-        // Frees the key, as `key forget` does.
-        bench.store.change("a", |item| {
-            item.status = Status::InProgress;
-            item.lease_until = Some(Timestamp::default());
-        });
+        bench.forget("a");
         assert_eq!(bench.run([order(999)]).await, [""; 0]);
         assert_eq!(bench.outcomes(), "processed");
     }
@@ -295,7 +280,7 @@ async fn in_one_batch_too_only_the_message_with_another_payload_is_a_dead_letter
     assert_eq!(bench.run(records).await, [""; 0]);
     let expected = "processed terminal duplicate terminal terminal duplicate";
     assert_eq!(bench.outcomes(), expected);
-    assert_eq!(reasons(&sqs).len(), 3);
+    assert_eq!(sqs.reasons().len(), 3);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
+
 use crate::support::{
-    AtOnce, Notes, Order, SECOND, Tested, assert_contains, assert_lacks, ends, handling, in_groups,
-    json_body, noting, order, told,
+    AtOnce, Noted, Notes, Order, SECOND, Tested, assert_contains, assert_lacks, ends, handling,
+    in_groups, json_body, noting, order, told,
 };
 use serde_json::json;
 use sqs_once::consumer::Fifo;
@@ -18,15 +20,12 @@ use tokio::time::sleep;
 /// The message ID, the outcome and the completion's value that each call of a hook received.
 type Ends = Notes<String>;
 
-fn note(ends: &Ends) -> impl Fn(RecordEnd) -> std::future::Ready<Result<(), HandlerError>> + use<> {
-    let ends = ends.clone();
-    move |end| {
+fn note(ends: &Ends) -> impl Fn(RecordEnd) -> Noted + Send + Sync + use<> {
+    ends.clone().of(|end: RecordEnd| {
         let recorded = end.completion().unwrap();
         let recorded = recorded.unwrap_or_else(|| "nothing".to_owned());
-        let (id, outcome) = (end.message().id(), end.outcome());
-        ends.add(format!("{id} {outcome} {recorded}"));
-        std::future::ready(Ok(()))
-    }
+        format!("{} {} {recorded}", end.message().id(), end.outcome())
+    })
 }
 
 /// Orders end as they request, and record a receipt.
@@ -37,30 +36,37 @@ fn receipts() -> Tested {
     })
 }
 
+/// The same, with this hook after a success or a duplicate.
+fn on_done<F: Future<Output = Result<(), HandlerError>> + Send + 'static>(
+    hook: impl Fn(RecordEnd) -> F + Send + Sync + 'static,
+) -> Tested {
+    receipts().with(|it| it.on_done(hook))
+}
+
+/// The same, with this hook after a failure.
+fn on_failure<F: Future<Output = Result<(), HandlerError>> + Send + 'static>(
+    hook: impl Fn(RecordEnd) -> F + Send + Sync + 'static,
+) -> Tested {
+    receipts().with(|it| it.on_failure(hook))
+}
+
 async fn refuse() -> Result<(), HandlerError> {
     Err("the mail server is away".into())
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_gets_the_completions_value_after_a_success_and_for_each_duplicate() {
-    let done = Ends::default();
-    let bench = receipts().with(|it| it.on_done(note(&done)));
-    assert_eq!(bench.run(["o-1", "o-1"]).await, [""; 0]);
-    assert_eq!(done.take(), ["m-0 processed r-o-1", "m-1 duplicate r-o-1"]);
-
-    assert_eq!(bench.run(["o-1"]).await, [""; 0]);
-    assert_eq!(done.take(), ["m-0 duplicate r-o-1"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_hook_is_called_without_a_completions_value_and_not_after_a_failure() {
-    let done = Ends::default();
-    let (bench, seen) = noting();
-    let bench = bench.with(|it| it.on_done(note(&done)));
-    bench.run(["o-1", "bad-1"]).await;
-    assert_eq!(done.take(), ["m-0 processed nothing"]);
-    bench.run(["o-1"]).await;
-    assert_eq!(done.take(), ["m-0 duplicate nothing"]);
+async fn a_hook_gets_the_completions_value_if_there_is_one_for_a_success_and_each_duplicate_alone()
+{
+    let (plain, seen) = noting();
+    for (bench, value) in [(receipts(), "r-o-1"), (plain, "nothing")] {
+        let done = Ends::default();
+        let bench = bench.with(|it| it.on_done(note(&done)));
+        assert_eq!(bench.run(["o-1", "o-1", "bad-1"]).await, ["m-2"]);
+        let [first, copy] = ["m-0 processed", "m-1 duplicate"].map(|it| format!("{it} {value}"));
+        assert_eq!(done.take(), [first, copy]);
+        assert_eq!(bench.run(["o-1"]).await, [""; 0]);
+        assert_eq!(done.take(), [format!("m-0 duplicate {value}")]);
+    }
     assert_eq!(seen.take(), ["o-1", "bad-1"]);
 }
 
@@ -68,13 +74,11 @@ async fn a_hook_is_called_without_a_completions_value_and_not_after_a_failure() 
 async fn a_hook_gets_the_token_of_its_events_handler() {
     let (tokens, notes) = Notes::pair();
     let bench = handling(async |_: Order, token: IdempotencyToken| Completion(token.to_string()));
-    let bench = bench.with(|it| {
-        it.on_done(move |end| {
-            let token = end.token().map(ToString::to_string);
-            notes.add((token, end.completion::<String>().unwrap()));
-            async { Ok(()) }
-        })
+    let noting = notes.of(|end: RecordEnd| {
+        let token = end.token().map(ToString::to_string);
+        (token, end.completion::<String>().unwrap())
     });
+    let bench = bench.with(|it| it.on_done(noting));
     bench.run(["o-1"]).await;
     bench.run(["o-1"]).await;
     let of_both = tokens.take();
@@ -88,42 +92,25 @@ async fn a_hook_gets_the_token_of_its_events_handler() {
 #[tokio::test(start_paused = true)]
 async fn a_hook_gets_the_reason_of_the_log_and_shows_no_completions_value() {
     let (reasons, notes) = Notes::pair();
-    let noted = |end: RecordEnd, notes: &Notes<_>| {
-        notes.add((end.reason().map(str::to_owned), format!("{end:?}")));
-        std::future::ready(Ok(()))
-    };
-    let failures = notes.clone();
-    let bench = receipts().with(|it| {
-        it.on_failure(move |end| noted(end, &failures))
-            .on_done(move |end| noted(end, &notes))
-    });
+    let noting = notes.of(|end: RecordEnd| (end.reason().map(str::to_owned), format!("{end:?}")));
+    let bench = on_done(noting.clone()).with(|it| it.on_failure(noting));
     bench.run(["o-1", "bad-1"]).await;
-    let said = bench
-        .lines()
-        .into_iter()
-        .find(|line| line["outcome"] == "failed");
-    let said = said.unwrap()["reason"].clone();
-    let mut noted = reasons.take();
-    noted.sort();
+    let noted = reasons.take_sorted();
     let [(None, shown), (Some(reason), _)] = &noted[..] else {
         panic!("{noted:?}");
     };
-    assert_eq!(*reason, said);
+    assert_eq!(*reason, bench.lines()[1]["reason"]);
     assert_contains!(shown, "RecordEnd");
     assert_lacks!(shown, "r-o-1");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_hook_is_called_when_the_key_is_completed_and_never_before() {
-    let statuses = Notes::default();
+    let (statuses, notes) = Notes::pair();
     let bench = receipts();
-    let (store, notes) = (bench.store.clone(), statuses.clone());
-    let bench = bench.with(|it| {
-        it.on_done(move |_| {
-            notes.add(store.item("o-1").map(|item| item.status));
-            async { Ok(()) }
-        })
-    });
+    let store = bench.store.clone();
+    let noting = notes.of(move |_: RecordEnd| store.item("o-1").map(|item| item.status));
+    let bench = bench.with(|it| it.on_done(noting));
     bench.store.fail("settle", StoreErrorKind::AccessDenied, 1);
     assert_eq!(bench.run(["o-1"]).await, ["m-0"]);
     assert_eq!(statuses.take(), []);
@@ -137,15 +124,13 @@ async fn a_hook_is_called_when_the_key_is_completed_and_never_before() {
 async fn a_hook_that_fails_after_a_success_fails_its_record_alone_and_never_repeats_the_effect() {
     let done = Ends::default();
     let noted = note(&done);
-    let bench = receipts().with(|it| {
-        it.on_done(move |end| {
-            let refuses = end.outcome() == Outcome::Processed && end.message().id() == "m-0";
-            let noted = noted(end);
-            async move {
-                noted.await?;
-                if refuses { refuse().await } else { Ok(()) }
-            }
-        })
+    let bench = on_done(move |end| {
+        let refuses = end.outcome() == Outcome::Processed && end.message().id() == "m-0";
+        let noted = noted(end);
+        async move {
+            noted.await?;
+            if refuses { refuse().await } else { Ok(()) }
+        }
     });
     assert_eq!(bench.run(["o-1", "o-2"]).await, ["m-0"]);
     assert_eq!(done.take(), ["m-0 processed r-o-1", "m-1 processed r-o-2"]);
@@ -158,11 +143,9 @@ async fn a_hook_that_fails_after_a_success_fails_its_record_alone_and_never_repe
 
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_fails_for_a_duplicate_fails_its_record() {
-    let bench = receipts().with(|it| {
-        it.on_done(async |end: RecordEnd| match end.outcome() {
-            Outcome::Duplicate => refuse().await,
-            _ => Ok(()),
-        })
+    let bench = on_done(async |end: RecordEnd| match end.outcome() {
+        Outcome::Duplicate => refuse().await,
+        _ => Ok(()),
     });
     assert_eq!(bench.run(["o-1", "o-1"]).await, ["m-1"]);
     assert_eq!(bench.run(["o-1"]).await, ["m-0"]);
@@ -173,15 +156,13 @@ async fn a_hook_that_fails_for_a_duplicate_fails_its_record() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_panics_or_never_ends_fails_its_record_alone_and_in_time() {
-    let bench = receipts().with(|it| {
-        it.on_done(async |end: RecordEnd| {
-            match end.message().id() {
-                "m-0" => panic!("not now"),
-                "m-1" => sleep(Duration::MAX).await,
-                _ => {}
-            }
-            Ok(())
-        })
+    let bench = on_done(async |end: RecordEnd| {
+        match end.message().id() {
+            "m-0" => panic!("not now"),
+            "m-1" => sleep(Duration::MAX).await,
+            _ => {}
+        }
+        Ok(())
     });
     let ids = ["o-1", "o-2", "o-3"];
     assert_eq!(bench.run(ids).await, ["m-0", "m-1"]);
@@ -196,13 +177,11 @@ async fn a_hook_that_panics_or_never_ends_fails_its_record_alone_and_in_time() {
 #[tokio::test(start_paused = true)]
 async fn a_failure_hook_is_called_for_every_record_that_was_tried_in_vain() {
     let failures = Ends::default();
-    let bench = receipts().with(|it| it.on_failure(note(&failures)));
+    let bench = on_failure(note(&failures));
     let unreadable = json!({ "body": "not JSON" });
     let batch = [order("o-1"), order("bad-1"), unreadable, order("slow-1")];
     bench.store.fail("settle", StoreErrorKind::AccessDenied, 1);
     assert_eq!(bench.run(batch).await, ["m-0", "m-1", "m-2", "m-3"]);
-    let mut called = failures.take();
-    called.sort();
     let expected = [
         // Its effect happened, but its key is not completed.
         "m-0 failed nothing",
@@ -210,20 +189,18 @@ async fn a_failure_hook_is_called_for_every_record_that_was_tried_in_vain() {
         "m-2 terminal nothing",
         "m-3 failed nothing",
     ];
-    assert_eq!(called, expected);
+    assert_eq!(failures.take_sorted(), expected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_failing_failure_hook_changes_nothing() {
     for hook in ["error", "panic", "endless"] {
-        let bench = receipts().with(|it| {
-            it.on_failure(move |_| async move {
-                match hook {
-                    "error" => Err("the pager is away".into()),
-                    "panic" => panic!("the pager is on fire"),
-                    _ => std::future::pending().await,
-                }
-            })
+        let bench = on_failure(move |_| async move {
+            match hook {
+                "error" => Err("the pager is away".into()),
+                "panic" => panic!("the pager is on fire"),
+                _ => std::future::pending().await,
+            }
         });
         assert_eq!(bench.run(["bad-1", "o-1"]).await, ["m-0"]);
         let expected = [("failed", "no luck"), ("processed", "")];
@@ -236,12 +213,7 @@ async fn a_failing_failure_hook_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn the_answer_waits_for_a_failure_hook_and_no_longer() {
     for (takes, waits) in [(2, 2_000), (3600, 29_500)] {
-        let bench = receipts().with(|it| {
-            it.on_failure(move |_| async move {
-                sleep(takes * SECOND).await;
-                Ok(())
-            })
-        });
+        let bench = on_failure(move |_| sleep(takes * SECOND).map(Ok));
         bench.run(["bad-1"]).await;
         assert_eq!(bench.elapsed(), Duration::from_millis(waits));
     }
@@ -250,7 +222,7 @@ async fn the_answer_waits_for_a_failure_hook_and_no_longer() {
 #[tokio::test(start_paused = true)]
 async fn no_failure_hook_is_called_for_records_that_return_untried() {
     let failures = Ends::default();
-    let bench = receipts().with(|it| it.on_failure(note(&failures)));
+    let bench = on_failure(note(&failures));
     let batch = in_groups("a/bad-1 a/o-1 a/o-2");
     assert_eq!(bench.run(batch).await, ["m-0", "m-1", "m-2"]);
     assert_eq!(failures.take().len(), 1);
@@ -294,10 +266,8 @@ async fn the_rest_of_a_group_waits_for_its_hook_and_stops_when_that_fails() {
 #[tokio::test(start_paused = true)]
 async fn another_events_result_is_never_handed_to_a_hook() {
     let done = Ends::default();
-    let bench = receipts().with(|it| {
-        it.payload_mismatch(PayloadMismatch::Acknowledge)
-            .on_done(note(&done))
-    });
+    let bench = on_done(note(&done));
+    let bench = bench.with(|it| it.payload_mismatch(PayloadMismatch::Acknowledge));
     let order = |total| json_body(&json!({ "id": "o-1", "total": total }));
     let other = || order(7);
     assert_eq!(bench.run([order(1), other()]).await, [""; 0]);
@@ -315,16 +285,7 @@ async fn another_events_result_is_never_handed_to_a_hook() {
 async fn as_many_hooks_run_at_once_as_handlers_may() {
     let at_once = AtOnce::default();
     let counted = at_once.clone();
-    let bench = receipts().with(|it| {
-        it.on_done(move |_| {
-            let at_once = counted.clone();
-            async move {
-                let _counted = at_once.enter();
-                sleep(SECOND).await;
-                Ok(())
-            }
-        })
-    });
+    let bench = on_done(move |_| counted.during(sleep(SECOND).map(Ok)));
     let bench = bench.with_consumer(|it| it.concurrency(3));
     let batch = (0..10).map(|at| format!("o-{at}"));
     assert_eq!(bench.run(batch).await, [""; 0]);
@@ -349,18 +310,16 @@ async fn a_hook_learns_the_code_that_the_log_has() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hooks_terminal_error_makes_its_record_terminal() {
-    let bench = receipts().with(|it| it.on_done(async |_: RecordEnd| Err("gone").terminal()));
+    let bench = on_done(async |_: RecordEnd| Err("gone").terminal());
     assert_eq!(bench.run(["o-1"]).await, ["m-0"]);
     assert_eq!(bench.outcomes(), "terminal");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_completions_value_is_not_logged_when_a_hook_asks_for_another_type() {
-    let bench = receipts().with(|it| {
-        it.on_done(async |end: RecordEnd| {
-            let _: Option<u64> = end.completion()?;
-            Ok(())
-        })
+    let bench = on_done(async |end: RecordEnd| {
+        let _: Option<u64> = end.completion()?;
+        Ok(())
     });
     assert_eq!(bench.run(["o-1"]).await, ["m-0"]);
     assert_contains!(bench.log.all(), "does not fit the type that the hook reads");

@@ -9,7 +9,8 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crate::support::{
-    Bench, Bomb, Notes, Order, SECOND, Tested, handling, handling_batches, keys, orders, several,
+    Bench, Bomb, Notes, Order, SECOND, TestStore, handling, handling_batches, keys, on_two_threads,
+    orders, several,
 };
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize, Serializer};
@@ -98,25 +99,18 @@ impl Drop for Guard {
     }
 }
 
-fn guarded() -> (Tested, Notes<String>) {
-    let (drops, notes) = Notes::pair();
-    let bench = handling(move |order: Order| {
-        let drops = notes.clone();
-        async move {
-            let _guard = Guard {
-                id: order.id,
-                drops,
-            };
-            sleep(Duration::MAX).await;
-        }
-    });
-    (bench, drops)
-}
-
 #[tokio::test(start_paused = true)]
 async fn every_cancelled_handler_is_dropped_though_one_drop_panics_and_none_ends_early() {
     for (seconds, why) in [(60, "cancelled at the deadline"), (1, "longer than 1s")] {
-        let (bench, drops) = guarded();
+        let (drops, notes) = Notes::pair();
+        let bench = handling(move |order: Order| {
+            let drops = notes.clone();
+            async move {
+                let id = order.id;
+                let _guard = Guard { id, drops };
+                sleep(Duration::MAX).await;
+            }
+        });
         let bench = bench.with(|it| it.attempt_timeout(seconds * SECOND));
         assert_eq!(bench.run(keys(10)).await.len(), 10);
         assert_eq!(drops.len(), 10);
@@ -135,15 +129,12 @@ async fn an_endless_error_text_is_cut() {
 }
 
 /// Real threads and real time, since the handlers block a thread. The first handler blocks until the answer is sent.
-/// Shutting down the runtime then waits for everything that still runs.
 #[test]
 fn handlers_that_a_blocking_one_held_up_never_start_after_the_answer() {
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
     let (answered, is_answered) = mpsc::channel::<()>();
     let is_answered = Arc::new(Mutex::new(is_answered));
     let (starts, notes) = Notes::pair();
-    let before = runtime.block_on(async {
+    let before = on_two_threads(async {
         let blocking = orders().call(move |order: Order| {
             notes.add(order.id);
             let is_answered = Arc::clone(&is_answered);
@@ -161,7 +152,6 @@ fn handlers_that_a_blocking_one_held_up_never_start_after_the_answer() {
         drop(answered);
         before
     });
-    drop(runtime);
     assert_eq!(starts.len(), before);
 }
 
@@ -234,26 +224,22 @@ async fn payloads_that_all_panic_when_they_are_dropped_do_not_end_the_process() 
 }
 
 /// Holds the thread for a minute and asks to be polled again at once.
-async fn hold_the_thread() {
+async fn hold_the_thread(steps: Notes<&'static str>) {
+    steps.add("started");
     let mut held = pin!(advance(60 * SECOND));
     poll_fn(|context| {
         context.waker().wake_by_ref();
         held.as_mut().poll(context)
     })
     .await;
+    steps.add("went on");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_handler_that_holds_its_thread_past_the_deadline_is_not_polled_once_more() {
     let (steps, notes) = Notes::pair();
     let bench = handling_batches(move |orders: Batch<Order>| {
-        let notes = notes.clone();
-        async move {
-            notes.add("started");
-            hold_the_thread().await;
-            notes.add("went on");
-            orders.all_succeeded()
-        }
+        hold_the_thread(notes.clone()).map(move |()| orders.all_succeeded())
     });
     assert_eq!(bench.run(keys(10)).await.len(), 10);
     assert_eq!(steps.take(), ["started"]);
@@ -266,12 +252,7 @@ async fn work_whose_thread_was_held_until_after_the_deadline_is_not_polled_once_
     let (steps, notes) = Notes::pair();
     // A separate task, which the runtime polls again before its timers.
     let task = tokio::spawn(async move {
-        let work = || async {
-            notes.add("started");
-            hold_the_thread().await;
-            notes.add("went on");
-            Ok::<_, HandlerError>(())
-        };
+        let work = || hold_the_thread(notes).map(Ok::<_, HandlerError>);
         idempotency.until(ends_at).run("a", work).await
     });
     let ended = task.await.unwrap();
@@ -305,18 +286,14 @@ async fn a_result_that_panics_when_it_is_written_never_makes_the_effect_happen_a
         }
         async { outcome }
     });
-    for is_together in [false, true] {
-        let bench = Bench::new();
-        let consumer = match is_together {
-            false => bench.consumer(alone.clone()),
-            true => bench.consumer(together.clone()),
-        };
+    let bench = Bench::new();
+    let together = bench.consumer(together).store(TestStore::default());
+    for consumer in [bench.consumer(alone), together] {
         for _ in 0..2 {
             assert_eq!(bench.deliver(&consumer, keys(2)).await, [""; 0]);
         }
         assert_eq!(effects.take(), ["k0", "k1"], "{}", bench.log.all());
     }
-    let bench = Bench::new();
     let idempotency = bench.idempotency();
     let invocation = idempotency.until(bench.deadline());
     let work = || async { Ok::<_, HandlerError>(Unwritable) };

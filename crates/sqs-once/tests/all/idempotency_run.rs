@@ -3,10 +3,10 @@
 use std::future::ready;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::support::{Bench, Notes, Order, SECOND, assert_contains, orders};
+use crate::support::{Bench, Notes, Order, SECOND, assert_contains, orders, set};
 use serde::{Deserialize, Serialize};
 use sqs_once::consumer::{Cache, Margins, Work};
-use sqs_once::key::{Fingerprint, Ids, KeyCodec, KeyError, KeySecret};
+use sqs_once::key::{Fingerprint, Ids, KeyCodec, KeyError, KeySecret, OwnIds};
 use sqs_once::once::{Once, RunError};
 use sqs_once::store::StoreErrorKind::{AccessDenied, TableNotFound, Throttled, Unanswered};
 use sqs_once::store::{Item, MemoryStore, Owner, Status, StoreErrorKind, Timestamp};
@@ -106,10 +106,8 @@ async fn work_is_not_polled_in_a_process_that_thaws_after_its_deadline() {
     };
     let until = idempotency.until(clock.now() + 30 * SECOND);
     let cancelled = until.run("a", frozen).await;
-    assert!(
-        matches!(cancelled, Err(RunError::Cancelled)),
-        "{cancelled:?}"
-    );
+    let is_cancelled = matches!(cancelled, Err(RunError::Cancelled));
+    assert!(is_cancelled, "{cancelled:?}");
     assert!(!went_on.into_inner());
 }
 
@@ -128,31 +126,15 @@ async fn work_is_done_once_and_a_duplicate_brings_its_value() {
     assert_eq!(other.unwrap().into_value(), Some(7));
 }
 
-fn python() -> KeyCodec {
-    KeyCodec::powertools_python("orders.app.process_order")
-}
-
-fn secret() -> KeySecret {
-    KeySecret::new([7; 32]).unwrap()
-}
-
-/// The same setting, of a handler and of work.
-type OfBoth = (fn(Handler) -> Handler, fn(Handler<Work>) -> Handler<Work>);
-
 #[tokio::test(start_paused = true)]
 async fn a_consumer_with_the_same_settings_of_keys_knows_the_same_keys_and_tokens() {
-    let settings: [OfBoth; 4] = [
-        (|it| it, |it| it),
-        (|it| it.ids(Ids::readable()), |it| it.ids(Ids::readable())),
-        (|it| it.ids(python()), |it| it.ids(python())),
-        (
-            |it| it.ids(Ids::secret(secret())),
-            |it| it.ids(Ids::secret(secret())),
-        ),
-    ];
-    for (of_handler, of_work) in settings {
+    let python = KeyCodec::powertools_python("orders.app.process_order");
+    let secret = Ids::secret(KeySecret::new([7; 32]).unwrap());
+    let kinds: [OwnIds; 3] = [Ids::readable().into(), python.into(), secret.into()];
+    for ids in kinds.map(Some).into_iter().chain([None]) {
         let bench = Bench::new();
-        let idempotency = on(&bench, of_work(Handler::work().namespace("test")));
+        let work = Handler::work().namespace("test");
+        let idempotency = on(&bench, set(work, ids.clone(), |it, ids| it.ids(ids)));
         let (tokens, notes) = Notes::pair();
         let charging = orders().call(move |order: Order, token: IdempotencyToken| {
             notes.add(token);
@@ -161,7 +143,7 @@ async fn a_consumer_with_the_same_settings_of_keys_knows_the_same_keys_and_token
                 _ => Err("no luck"),
             })
         });
-        let bench = bench.on(of_handler(charging));
+        let bench = bench.on(set(charging, ids, |it: Handler, ids| it.ids(ids)));
 
         assert_eq!(bench.run(["a", "b"]).await, ["m-1"]);
         assert_eq!(bench.once(&idempotency, never).await.unwrap(), duplicate());
@@ -182,11 +164,17 @@ async fn a_consumer_with_the_same_settings_of_keys_knows_the_same_keys_and_token
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_known_deadline_or_a_usable_key_nothing_runs_and_the_store_is_not_asked() {
+async fn without_a_deadline_a_namespace_or_a_usable_key_nothing_runs_and_the_store_is_not_asked() {
     let (bench, idempotency) = setup();
     let context = lambda_runtime::Context::default();
     let refused = idempotency.until(context.deadline()).run("a", never).await;
     assert!(matches!(refused, Err(RunError::NoDeadline)));
+    let now = bench.clock.now();
+    let past = Timestamp::from_secs(now.as_secs() - 30);
+    for deadline in [now, past] {
+        let refused = idempotency.until(deadline).run("a", never).await;
+        assert!(matches!(refused, Err(RunError::NotStarted)));
+    }
     let invocation = idempotency.until(bench.deadline());
     let missing = invocation.run(&None::<String>, never).await;
     assert!(matches!(missing, Err(RunError::Key(KeyError::Missing))));
@@ -197,12 +185,8 @@ async fn without_a_known_deadline_or_a_usable_key_nothing_runs_and_the_store_is_
     let unwritable = with_codec.until(bench.deadline()).run("true", never).await;
     assert!(matches!(unwritable, Err(RunError::Key(_))));
     assert_eq!(bench.store.take_calls(), []);
-}
 
-#[tokio::test(start_paused = true)]
-async fn without_a_namespace_it_refuses_to_start_and_names_the_variable() {
-    let bench = Bench::new();
-    let nameless = Idempotency::new(Handler::work()).store(bench.store.clone());
+    let nameless = on(&bench, Handler::work());
     let refused = nameless.init().await.unwrap_err();
     assert_eq!(refused.setting(), "SQS_ONCE_NAMESPACE");
     let refused = bench.once(&nameless, never).await;
@@ -220,10 +204,8 @@ async fn failing_work_reports_its_own_error_and_gives_the_key_up() {
     let error = idempotency.until(bench.deadline()).run("a", failing).await;
     let error = error.unwrap_err();
     assert_eq!(error.to_string(), "card refused");
-    match error {
-        RunError::Work { error, .. } => assert!(error.is::<CardRefused>()),
-        other => panic!("{other:?}"),
-    }
+    let is_own = matches!(&error, RunError::Work { error, .. } if error.is::<CardRefused>());
+    assert!(is_own, "{error:?}");
     assert_eq!(bench.once(&idempotency, ok).await.unwrap(), processed());
 }
 
@@ -278,12 +260,17 @@ async fn a_completion_that_fails_is_reported_with_its_cause_and_the_work_comes_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_fails_is_reported_with_its_cause_and_nothing_runs() {
-    let (bench, idempotency) = setup();
-    bench.store.fail("claim", TableNotFound, 1);
-    let refused = bench.once(&idempotency, never).await;
-    assert_eq!(store_error(refused), (TableNotFound, false));
-    assert_eq!(bench.store.take_calls(), [("claim", 1)]);
+async fn a_claim_that_fails_is_reported_with_its_cause_in_time_and_nothing_runs() {
+    // Pauses grow to a second, so there are about as many requests as seconds.
+    for (kind, times, requests) in [(TableNotFound, 1, 1..2), (Throttled, usize::MAX, 25..60)] {
+        let (bench, idempotency) = setup();
+        bench.store.fail("claim", kind, times);
+        let refused = bench.once(&idempotency, never).await;
+        assert_eq!(store_error(refused), (kind, false));
+        assert!(bench.elapsed() <= bench.timeout, "{kind:?}");
+        let sent = bench.store.take_calls().len();
+        assert!(requests.contains(&sent), "{kind:?}: {sent}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -294,18 +281,6 @@ async fn answers_that_are_lost_are_asked_for_again_and_recognised() {
         assert_eq!(bench.once(&idempotency, ok).await.unwrap(), processed());
         assert_eq!(bench.once(&idempotency, never).await.unwrap(), duplicate());
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn throttled_requests_are_sent_again_until_the_deadline_and_not_after() {
-    let (bench, idempotency) = setup();
-    bench.store.always_fails("claim", Throttled);
-    let refused = bench.once(&idempotency, never).await;
-    assert_eq!(store_error(refused), (Throttled, false));
-    assert!(bench.elapsed() <= bench.timeout);
-    // Pauses grow to a second, so there are about as many requests as seconds.
-    let requests = bench.store.take_calls().len();
-    assert!((25..60).contains(&requests), "{requests}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -367,18 +342,6 @@ async fn work_that_is_too_slow_is_cancelled_in_time_and_its_claim_left_to_lapse(
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_started_or_claimed_when_the_time_is_over() {
-    let (bench, idempotency) = setup();
-    let now = bench.clock.now();
-    let past = Timestamp::from_secs(now.as_secs() - 30);
-    for deadline in [now, past] {
-        let refused = idempotency.until(deadline).run("a", never).await;
-        assert!(matches!(refused, Err(RunError::NotStarted)));
-    }
-    assert_eq!(bench.store.take_calls(), []);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_key_claimed_too_late_to_start_is_given_up_at_once() {
     let (bench, idempotency) = setup();
     let time = bench.timeout - SECOND;
@@ -398,32 +361,32 @@ fn overtake(bench: &Bench, change: impl FnOnce(&mut Item)) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_whose_key_went_to_another_does_not_undo_its_claim() {
-    let (bench, idempotency) = setup();
-    let lost = bench.once(&idempotency, || {
-        overtake(&bench, |_| {});
-        ok()
-    });
-    assert!(matches!(lost.await, Err(RunError::LeaseLost)));
-    let item = bench.store.item("a").unwrap();
-    assert_eq!(item.status, Status::InProgress);
-    assert_eq!(item.owner, Some(Owner::from_bits(7)));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_worker_that_another_overtook_and_completed_has_its_own_value() {
-    let (bench, idempotency) = setup();
-    let done = bench.once(&idempotency, || {
-        overtake(&bench, |item| {
-            item.status = Status::Completed;
-            item.data = Some(r#"{"number":"theirs"}"#.into());
+async fn a_worker_that_another_overtook_has_its_value_only_if_that_one_completed_and_undoes_nothing()
+ {
+    for completes in [false, true] {
+        let (bench, idempotency) = setup();
+        let overtaken = bench.once(&idempotency, || {
+            overtake(&bench, |item| {
+                if completes {
+                    item.status = Status::Completed;
+                    item.data = Some(r#"{"number":"theirs"}"#.into());
+                }
+            });
+            ok()
         });
-        ok()
-    });
-    assert_eq!(done.await.unwrap(), processed());
-    let lines = bench.log.take("sqs_once::run");
-    assert_eq!(lines[0]["level"], "WARN");
-    assert_contains!(lines[0]["message"], "may have happened twice");
+        let overtaken = overtaken.await;
+        if completes {
+            assert_eq!(overtaken.unwrap(), processed());
+            let lines = bench.log.take("sqs_once::run");
+            assert_eq!(lines[0]["level"], "WARN");
+            assert_contains!(lines[0]["message"], "may have happened twice");
+            continue;
+        }
+        assert!(matches!(overtaken, Err(RunError::LeaseLost)));
+        let item = bench.store.item("a").unwrap();
+        assert_eq!(item.status, Status::InProgress);
+        assert_eq!(item.owner, Some(Owner::from_bits(7)));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -455,10 +418,8 @@ async fn another_fingerprint_under_a_completed_key_is_refused_from_the_cache_too
 #[tokio::test(start_paused = true)]
 async fn a_key_past_its_retention_runs_again() {
     let bench = Bench::new();
-    let idempotency = on(
-        &bench,
-        Handler::work().namespace("test").retention(60 * SECOND),
-    );
+    let brief = Handler::work().namespace("test").retention(60 * SECOND);
+    let idempotency = on(&bench, brief);
     for (seconds, is_duplicate) in [(0, false), (60, true), (1, false)] {
         sleep(seconds * SECOND).await;
         let ran = bench.once(&idempotency, ok).await.unwrap();
@@ -500,13 +461,11 @@ async fn every_run_is_one_line_in_the_log_without_its_key() {
     let lines = bench.log.take("sqs_once::run");
     let told = lines
         .iter()
-        .map(|line| ["level", "outcome"].map(|field| &*line[field]));
-    let expected = [
-        ["INFO", "processed"],
-        ["INFO", "duplicate"],
-        ["WARN", "failed"],
-    ];
-    assert!(told.eq(expected), "{lines:?}");
+        .map(|line| format!("{} {}", line["level"], line["outcome"]));
+    assert!(
+        told.eq(["INFO processed", "INFO duplicate", "WARN failed"]),
+        "{lines:?}"
+    );
     assert_eq!(lines[2]["reason"], "card refused");
     assert_eq!(lines[0]["key"], lines[1]["key"]);
 }

@@ -106,15 +106,12 @@ async fn an_attribute_is_a_key_and_terminal_where_it_is_missing() {
         let named = named.system_attribute("MessageDeduplicationId", "d");
         [named.clone(), named, Record::text("{}")]
     };
-    for answer in [
-        handled(
-            MessageKey::system_attribute("MessageDeduplicationId"),
-            records(),
-        )
-        .await,
-        handled(MessageKey::attribute("tenant"), records()).await,
-        handled(MessageKey::group_id(), records()).await,
+    for key in [
+        MessageKey::system_attribute("MessageDeduplicationId"),
+        MessageKey::attribute("tenant"),
+        MessageKey::group_id(),
     ] {
+        let answer = handled(key, records()).await;
         answer.assert_outcomes([Processed, Duplicate, Terminal]);
     }
 }
@@ -127,10 +124,8 @@ async fn the_message_id_is_a_key_that_a_message_sent_again_does_not_keep() {
         ("first", Duplicate),
         ("redriven", Processed),
     ] {
-        let answer = bench
-            .run(Event::new([Record::text("{}").message_id(id)]))
-            .await;
-        answer.assert_outcomes([outcome]);
+        let event = Event::new([Record::text("{}").message_id(id)]);
+        bench.run(event).await.assert_outcomes([outcome]);
     }
 }
 
@@ -183,25 +178,19 @@ async fn a_boolean_at_a_pointer_is_the_key_of_that_boolean() {
 
 #[test]
 fn an_error_shows_what_happened_but_neither_a_key_nor_an_extractors_text() {
-    let name = || "tenant".to_owned();
+    let name = "tenant".to_owned();
+    let missing = "MissingAttribute { name: \"tenant\" }";
     let (found, codec) = ("bytes", "Powertools for Java");
+    let wrong = "WrongType { found: \"bytes\" }";
+    let unwritable = "Unwritable { found: \"bytes\", codec: \"Powertools for Java\" }";
     for (error, shown) in [
         (KeyError::Missing, "Missing"),
-        (
-            KeyError::MissingAttribute { name: name() },
-            "MissingAttribute { name: \"tenant\" }",
-        ),
+        (KeyError::MissingAttribute { name }, missing),
         (KeyError::Empty, "Empty"),
         (KeyError::Malformed, "Malformed"),
         (KeyError::TooLong { len: 9 }, "TooLong { len: 9 }"),
-        (
-            KeyError::WrongType { found },
-            "WrongType { found: \"bytes\" }",
-        ),
-        (
-            KeyError::Unwritable { found, codec },
-            "Unwritable { found: \"bytes\", codec: \"Powertools for Java\" }",
-        ),
+        (KeyError::WrongType { found }, wrong),
+        (KeyError::Unwritable { found, codec }, unwritable),
         (KeyError::extractor("4111"), "Extractor(..)"),
     ] {
         assert_eq!(format!("{error:?}"), shown);
@@ -246,16 +235,14 @@ async fn no_key_comes_of_a_number_that_went_through_a_float() {
         (join, beyond, Terminal),
     ] {
         let answer = handled(MessageKey::jmespath(expression), bodies.map(Record::text)).await;
-        assert_eq!(
-            answer.outcomes(),
-            [outcome; 2],
-            "{expression} of {bodies:?}"
-        );
+        let outcomes = answer.outcomes();
+        assert_eq!(outcomes, [outcome; 2], "{expression} of {bodies:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_absent_blank_or_of_the_wrong_kind_is_no_key_and_never_shown() {
+    let failed = "the key extractor failed";
     for (expression, json, said) in [
         ("id", r#"{}"#, "missing"),
         ("id", r#"{"id": null}"#, "missing"),
@@ -266,16 +253,8 @@ async fn what_is_absent_blank_or_of_the_wrong_kind_is_no_key_and_never_shown() {
         ("id", r#"{"id": 1.5}"#, "more than 64 bits"),
         ("id", r#"{"id": {"canary": 1}}"#, "is an object"),
         ("id", r#"{"id": ["canary"]}"#, "is an array"),
-        (
-            "to_number(id)",
-            r#"{"id": "canary"}"#,
-            "the business key is missing",
-        ),
-        (
-            "length(id)",
-            r#"{"id": true, "x": "canary"}"#,
-            "the key extractor failed",
-        ),
+        ("to_number(id)", r#"{"id": "canary"}"#, "missing"),
+        ("length(id)", r#"{"id": true, "x": "canary"}"#, failed),
     ] {
         let answer = handled(MessageKey::jmespath(expression), [Record::text(json)]).await;
         answer.assert_terminal("m-1").assert_reason("m-1", said);
@@ -297,11 +276,8 @@ async fn expressions_choose_filter_and_compose() {
         "to_string(largest)",
         "to_string(least)",
     ] {
-        let answer = handled(
-            MessageKey::jmespath(expression),
-            [text, text].map(Record::text),
-        )
-        .await;
+        let twice = [text, text].map(Record::text);
+        let answer = handled(MessageKey::jmespath(expression), twice).await;
         assert_eq!(answer.outcomes(), [Processed, Duplicate], "{expression}");
     }
     let composed = (MessageKey::jmespath("tenant"), MessageKey::jmespath("id"));

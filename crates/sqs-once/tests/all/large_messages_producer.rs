@@ -9,7 +9,7 @@ use sqs_once::producer::{Offload, Outgoing, OutgoingError};
 use sqs_once::testing::{Bench, Event, Record};
 use sqs_once::{Consumer, Handler};
 
-use crate::large_messages::{BUCKET, CLASS, ORDER, handler, noting, settings};
+use crate::large_messages::{BUCKET, CLASS, ORDER, assert_ended, handler, noting, settings};
 use crate::support::envelope_bench::attributed;
 use crate::support::s3::{S3, Turn};
 use crate::support::sqs::Sqs;
@@ -63,10 +63,7 @@ async fn a_producer_puts_a_large_body_into_s3_and_the_consumer_gets_it() {
 
     let (seen, notes) = Notes::pair();
     let keyed = Handler::json::<Value>().key(MessageKey::producer());
-    let handler = keyed.call(move |order: Value| {
-        notes.add(order["items"].as_str().unwrap().len());
-        async {}
-    });
+    let handler = keyed.call(notes.of(|order: Value| order["items"].as_str().unwrap().len()));
     let consumer = Consumer::new(handler).large_messages(settings(&s3));
     let record = Record::text(body_of(&sent)).attribute("business-key", "s:o-1");
     let answer = Bench::new(consumer).run(Event::new([record])).await;
@@ -111,12 +108,8 @@ async fn a_consumer_can_require_a_mac_that_only_senders_with_its_secret_can_writ
         };
         let bench = Bench::new(noting(requiring.clone(), &Notes::default()));
         let answer = bench.run(Event::new([record])).await;
-        match is_accepted {
-            true => answer.assert_processed("m-1"),
-            false => answer
-                .assert_terminal("m-1")
-                .assert_reason("m-1", "see `require_mac`"),
-        };
+        let why = (!is_accepted).then_some("see `require_mac`");
+        assert_ended(&answer, why);
         let requests = usize::from(is_accepted);
         assert_eq!(s3.requests().len(), requests, "{body} {key} {mac:?}");
     }

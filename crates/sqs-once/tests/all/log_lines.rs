@@ -86,13 +86,10 @@ fn every_line_of_an_invocation_says_service_request_trace_and_cold_start() {
     assert_eq!(handlers[0]["step"], "charge");
     let key = handlers[0]["key"].as_str().unwrap();
     assert!(key.starts_with("payments#"));
-}
-
-#[test]
-fn an_environment_made_ready_ahead_of_time_has_no_cold_start() {
-    let lines = lines(&[("AWS_LAMBDA_INITIALIZATION_TYPE", "provisioned-concurrency")]);
-    let handlers = said(&lines, "said by the handler");
-    let mut handlers = handlers.iter();
+    // An environment that is made ready ahead of time has no cold start.
+    let ready = ("AWS_LAMBDA_INITIALIZATION_TYPE", "provisioned-concurrency");
+    let lines = self::lines(&[ready]);
+    let mut handlers = said(&lines, "said by the handler").into_iter();
     assert!(handlers.all(|line| line["cold_start"] == false));
 }
 

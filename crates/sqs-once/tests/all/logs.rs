@@ -9,15 +9,15 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::support::process::{Process, is_logging};
-use crate::support::{TestStore, assert_contains, invoke, values};
+use crate::support::{TestStore, assert_contains, invoke, named, values};
 use lambda_runtime::Context;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use sqs_once::key::Ids;
-use sqs_once::store::{MemoryStore, StoreError, StoreErrorKind};
-use sqs_once::testing::{Event, Record};
+use sqs_once::store::{StoreError, StoreErrorKind};
+use sqs_once::testing::Event;
 use sqs_once::{Consumer, HandlerError};
 use tracing::field::Empty;
 use tracing::{debug, debug_span, error_span, info, info_span, warn};
@@ -40,34 +40,26 @@ fn without_timestamp(line: &str) -> Value {
 #[error("charge refused")]
 struct Refused(#[source] std::num::ParseIntError);
 
+/// A value with this debug form.
+struct Shown(fn(&mut fmt::Formatter<'_>) -> fmt::Result);
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0(f)
+    }
+}
+
 /// Logs while it is formatted.
-struct Talkative;
-
-impl fmt::Debug for Talkative {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        info!(said = "inside", "while it is formatted");
-        f.write_str("talkative")
-    }
-}
-
+const TALKATIVE: Shown = Shown(|f| {
+    info!(said = "inside", "while it is formatted");
+    f.write_str("talkative")
+});
 /// Its formatting fails.
-struct Broken;
-
-impl fmt::Debug for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("so \"far\"")?;
-        Err(fmt::Error)
-    }
-}
-
-struct Panicking;
-
-impl fmt::Debug for Panicking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("half a value")?;
-        panic!("no more");
-    }
-}
+const BROKEN: Shown = Shown(|f| f.write_str("so \"far\"").and(Err(fmt::Error)));
+const PANICKING: Shown = Shown(|f| {
+    f.write_str("half a value")?;
+    panic!("no more");
+});
 
 #[tokio::test]
 async fn in_a_process_that_logs_all_there_is() {
@@ -108,13 +100,13 @@ async fn in_a_process_that_logs_all_there_is() {
     let hidden = || debug_span!("hidden", hidden = true);
     outer.in_scope(|| hidden().in_scope(|| info!("in one that is shown")));
 
-    info!(value = ?Talkative, "outside");
-    info_span!("span", value = ?Talkative).in_scope(|| info!("in its span"));
+    info!(value = ?TALKATIVE, "outside");
+    info_span!("span", value = ?TALKATIVE).in_scope(|| info!("in its span"));
     let late = info_span!("span", value = Empty);
-    late.record("value", tracing::field::debug(Talkative));
+    late.record("value", tracing::field::debug(TALKATIVE));
     late.in_scope(|| info!("recorded in its span"));
-    info!(value = ?Broken, after = 1, "broken");
-    catch_unwind(AssertUnwindSafe(|| info!(value = ?Panicking, "never"))).unwrap_err();
+    info!(value = ?BROKEN, after = 1, "broken");
+    catch_unwind(AssertUnwindSafe(|| info!(value = ?PANICKING, "never"))).unwrap_err();
     info!("after a panic");
     std::process::exit(0);
 }
@@ -337,26 +329,24 @@ async fn in_a_process_whose_messages_forge_lines() {
         return;
     }
     let id = |name: &str| format!("{name}{FORGED}");
-    let record = Record::json(&json!({ "id": id("key") }))
+    let record = named(id("key"))
         .message_id(id("message"))
         .attribute("correlation-id", id("correlation"))
         .attribute(id("name"), id("value"))
         .fifo(id("group"));
     let event = Event::new([record]);
-    let consumer = || {
-        let handler = values()
-            .call(async |_: Value| -> Result<(), HandlerError> { Err(FORGED.into()) })
-            .on_failure(async |_| Err(FORGED.into()))
-            .ids(Ids::readable())
-            .namespace("logs");
-        Consumer::new(handler)
-    };
+    let handler = values()
+        .call(async |_: Value| -> Result<(), HandlerError> { Err(FORGED.into()) })
+        .on_failure(async |_| Err(FORGED.into()))
+        .ids(Ids::readable())
+        .namespace("logs");
     let store = TestStore::default;
-    for consumer in [
-        consumer().store(MemoryStore::new()),
-        consumer().store(store().refusing_claims(|_| Some(saying()))),
-        consumer().store(store().refusing_settlements(|_| Some(saying()))),
+    for store in [
+        store(),
+        store().refusing_claims(|_| Some(saying())),
+        store().refusing_settlements(|_| Some(saying())),
     ] {
+        let consumer = Consumer::new(handler.clone()).store(store);
         consumer.init().await.unwrap();
         invoke(&consumer, &event, Context::default()).await;
     }

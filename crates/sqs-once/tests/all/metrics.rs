@@ -6,17 +6,19 @@ use std::time::Duration;
 
 use crate::support::process::{Process, is_logging};
 use crate::support::sqs::Sqs;
-use crate::support::{TestStore, invoke, pay, values};
+use crate::support::{TestStore, invoke, lapsed, pay, set, values};
 use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::key::{ItemId, Namespace};
 use sqs_once::policy::UnknownOutcome;
-use sqs_once::store::{Item, MemoryStore, Status, StoreError, StoreErrorKind, Timestamp};
+use sqs_once::store::{Item, MemoryStore, Status, StoreError, StoreErrorKind};
 use sqs_once::telemetry::{Metrics, Telemetry};
 use sqs_once::testing::{Event, Record};
 use sqs_once::{BusinessKey, Consumer, ResultExt, Router, Writes, spawn_blocking};
 
 const RUN: &str = "in_a_process_that_handles_batches";
+/// The variable that chooses the batches.
+const RUNS: &str = "TEST_RUNS";
 const EMF: (&str, &str) = ("SQS_ONCE_METRICS", "emf");
 const LAMBDA: (&str, &str) = ("AWS_LAMBDA_FUNCTION_NAME", "payments-function");
 
@@ -31,49 +33,47 @@ async fn in_a_process_that_handles_batches() {
     }
     let order = |id: &str, does: &str| Record::json(&json!({ "id": id, "does": does }));
     let handler = || values().call(pay).namespace("payments");
-    let mut paying = Consumer::new(handler()).store(MemoryStore::new());
-    if std::env::var_os("OFF_BY_CODE").is_some() {
-        paying = paying.telemetry(Telemetry::new().metrics(Metrics::Off));
-    }
-    if std::env::var_os("OVERRUN").is_some() {
-        let (tell, told) = channel();
-        let told = Arc::new(Mutex::new(told));
-        let overrunning = values().call(move |_: Value| {
-            let told = Arc::clone(&told);
-            drop(spawn_blocking(move || told.lock().unwrap().recv()));
-            async {}
-        });
-        let overrunning = overrunning
-            .namespace("payments")
-            .attempt_timeout(Duration::from_millis(50))
-            .on_failure(move |_| {
+    let off = Telemetry::new().metrics(Metrics::Off);
+    let run = std::env::var(RUNS).unwrap_or_default();
+    let off = Some(off).filter(|_| run == "OFF_BY_CODE");
+    let paying = Consumer::new(handler()).store(MemoryStore::new());
+    let paying = set(paying, off, Consumer::telemetry);
+    let alone: Option<(Consumer, &[&str])> = match &*run {
+        "OVERRUN" => {
+            let (tell, told) = channel();
+            let told = Arc::new(Mutex::new(told));
+            let overrunning = values().call(move |_: Value| {
+                let told = Arc::clone(&told);
+                drop(spawn_blocking(move || told.lock().unwrap().recv()));
+                async {}
+            });
+            let overrunning = overrunning.attempt_timeout(Duration::from_millis(50));
+            let overrunning = overrunning.on_failure(move |_| {
                 tell.send(()).unwrap();
                 async { Ok(()) }
             });
-        let overrunning = Consumer::new(overrunning).store(MemoryStore::new());
-        let overrunning = overrunning.concurrency(1);
-        let orders = (0..3).map(|number| order(&format!("over-{number}"), "pay"));
-        handle(&overrunning, orders.collect()).await;
-        std::process::exit(0);
-    }
-    if std::env::var_os("UNKNOWN").is_some() {
-        let store = MemoryStore::new();
-        let key = BusinessKey::new("o-2").unwrap();
-        let id = Namespace::new("payments").unwrap().item_id(&key);
-        let mut lapsed = Item::new(id, Status::InProgress);
-        lapsed.lease_until = Some(Timestamp::from_secs(1));
-        store.put(lapsed);
-        let kept = handler().unknown_outcome(UnknownOutcome::dead_letter());
-        let kept = Consumer::new(kept).store(store);
-        let orders = ["panic", "pay", "fail"].into_iter().zip(1..);
-        let orders = orders.map(|(does, number)| order(&format!("o-{number}"), does));
-        handle(&kept, orders.collect()).await;
-        std::process::exit(0);
-    }
-    if std::env::var_os("WRITES").is_some() {
-        let writing = values().call(async |_: Value| Writes::new());
-        let writing = Consumer::new(writing.namespace("payments")).store(TestStore::default());
-        handle(&writing, vec![order("o-1", "pay")]).await;
+            let overrunning = Consumer::new(overrunning.namespace("payments")).concurrency(1);
+            Some((overrunning.store(MemoryStore::new()), &["pay"; 3]))
+        }
+        "UNKNOWN" => {
+            let store = MemoryStore::new();
+            let key = BusinessKey::new("o-1").unwrap();
+            store.put(lapsed(Namespace::new("payments").unwrap().item_id(&key)));
+            let kept = handler().unknown_outcome(UnknownOutcome::dead_letter());
+            let kept = Consumer::new(kept).store(store);
+            Some((kept, &["panic", "pay", "fail"]))
+        }
+        "WRITES" => {
+            let writing = values().call(async |_: Value| Writes::new());
+            let writing = Consumer::new(writing.namespace("payments"));
+            Some((writing.store(TestStore::default()), &["pay"]))
+        }
+        _ => None,
+    };
+    if let Some((consumer, orders)) = alone {
+        let orders = orders.iter().enumerate();
+        let orders = orders.map(|(at, does)| order(&format!("o-{at}"), does));
+        handle(&consumer, orders.collect()).await;
         std::process::exit(0);
     }
     let first = vec![
@@ -89,7 +89,7 @@ async fn in_a_process_that_handles_batches() {
     let denying = TestStore::default().refusing_claims(move |_| Some(denied()));
     let denying = Consumer::new(handler()).store(denying);
     handle(&denying, vec![order("o-4", "pay")]).await;
-    if std::env::var_os("SILENT").is_some() {
+    if run == "SILENT" {
         let unsettled = TestStore::default().settlements_take(|_| Duration::MAX);
         tokio::time::pause();
         for silent in [TestStore::default().silent(), unsettled] {
@@ -116,7 +116,7 @@ async fn in_a_process_that_handles_batches() {
     let down = down.queue(Sqs::default().queue());
     let orders = (0..5).map(|number| order(&format!("down-{number}"), "pay"));
     handle(&down, orders.collect()).await;
-    if std::env::var_os("ROUTED").is_none() {
+    if run != "ROUTED" {
         std::process::exit(0);
     }
     let group = (0..3).map(|number| order(&format!("group-{number}"), "pay").fifo("a"));
@@ -169,37 +169,23 @@ fn check(document: &Value) {
 
 #[test]
 fn a_route_is_a_dimension_of_the_metrics_of_its_records() {
-    let documents = documents(&[EMF, ("ROUTED", "1")]);
+    let documents = documents(&[EMF, (RUNS, "ROUTED")]);
     let [.., deferred, charge, batch] = &documents[..] else {
         panic!("{documents:?}");
     };
     assert_eq!(deferred["Deferred"], 3);
     let dimensions =
         |document: &Value| document["_aws"]["CloudWatchMetrics"][0]["Dimensions"].clone();
-    assert_eq!(
-        dimensions(charge),
-        json!([["service"], ["service", "route"]])
-    );
+    let of_route = json!([["service"], ["service", "route"]]);
+    assert_eq!(dimensions(charge), of_route);
     assert_eq!(charge["route"], "charge");
-    assert_eq!(
-        (&charge["RecordsReceived"], &charge["Processed"]),
-        (&json!(2), &json!(2))
-    );
+    assert_eq!([&charge["RecordsReceived"], &charge["Processed"]], [2, 2]);
     assert_eq!(charge["HandlerDuration"].as_array().unwrap().len(), 2);
     assert!(charge.get("StoreRequests").is_none());
     // The record that no route takes, and what the whole batch has.
     assert_eq!(dimensions(batch), json!([["service"]]));
-    assert_eq!(
-        (&batch["RecordsReceived"], &batch["Terminal"]),
-        (&json!(1), &json!(1))
-    );
+    assert_eq!([&batch["RecordsReceived"], &batch["Terminal"]], [1, 1]);
     assert_eq!(batch["StoreRequests"], 2);
-}
-
-#[test]
-fn a_handler_that_is_not_claimed_first_costs_one_request_to_the_store() {
-    let documents = documents(&[EMF, ("WRITES", "1")]);
-    assert_eq!(documents[0]["StoreRequests"], 1);
 }
 
 #[test]
@@ -238,62 +224,42 @@ fn a_batch_is_one_document_that_says_what_became_of_its_records() {
 }
 
 #[test]
-fn a_mismatch_a_store_without_an_answer_and_a_lost_lease_are_counted() {
-    let documents = documents(&[EMF]);
-    for (at, metrics) in [
-        (1, [("PayloadMismatch", 1), ("ColdStart", 0)]),
-        (2, [("StoreErrors", 1), ("Failed", 1)]),
-        // Another worker completed the effect as well.
-        (3, [("LeaseLost", 1), ("Processed", 1)]),
+fn every_trouble_is_counted_where_it_is_and_costs_nothing_elsewhere() {
+    let mismatch = &[("PayloadMismatch", 1), ("ColdStart", 0)][..];
+    let refused = &[("StoreErrors", 1), ("Failed", 1)];
+    // Another worker completed the effect as well.
+    let lost = &[("LeaseLost", 1), ("Processed", 1)];
+    let overrun = &[("NoRoom", 2), ("Failed", 3)];
+    let unknown = &[("OutcomeUnknown", 2), ("Terminal", 2), ("Failed", 1)];
+    let unanswered = &[("StoreErrors", 1), ("Failed", 1), ("StillRunning", 0)];
+    let unclaimed = &[("StoreRequests", 1)];
+    for (what, run, at, metrics) in [
+        ("a mismatch", "", 1, mismatch),
+        ("a store that refuses", "", 2, refused),
+        ("a lost lease", "", 3, lost),
+        ("overrunning code", "OVERRUN", 0, overrun),
+        ("an unknown outcome", "UNKNOWN", 0, unknown),
+        ("a claim without an answer", "SILENT", 3, unanswered),
+        ("a completion without an answer", "SILENT", 4, unanswered),
+        ("a handler without a claim", "WRITES", 0, unclaimed),
     ] {
+        let document = &documents(&[EMF, (RUNS, run)])[at];
         for (metric, value) in metrics {
-            assert_eq!(documents[at][metric], value, "{metric}: {}", documents[at]);
+            assert_eq!(document[metric], *value, "{what}: {metric}: {document}");
         }
     }
-}
-
-#[test]
-fn records_that_return_because_overrunning_code_holds_every_place_are_counted() {
-    let overrun = &documents(&[EMF, ("OVERRUN", "1")])[0];
-    for (metric, value) in [("NoRoom", 2), ("Failed", 3)] {
-        assert_eq!(overrun[metric], value, "{metric}: {overrun}");
-    }
-    // It costs nothing without such a trouble.
-    assert!(documents(&[EMF])[0]["NoRoom"].is_null());
-}
-
-#[test]
-fn records_of_which_nobody_knows_the_outcome_are_counted_if_they_must_not_be_repeated() {
-    let unknown = &documents(&[EMF, ("UNKNOWN", "1")])[0];
-    for (metric, value) in [("OutcomeUnknown", 2), ("Terminal", 2), ("Failed", 1)] {
-        assert_eq!(unknown[metric], value, "{metric}: {unknown}");
-    }
-    // A consumer that repeats them pays for no such metric.
-    assert!(documents(&[EMF])[0]["OutcomeUnknown"].is_null());
-}
-
-#[test]
-fn a_claim_and_a_completion_without_an_answer_are_counted_as_errors_of_the_store() {
-    for silent in &documents(&[EMF, ("SILENT", "1")])[3..5] {
-        for metric in ["StoreErrors", "Failed"] {
-            assert_eq!(silent[metric], 1, "{metric}: {silent}");
-        }
-        assert_eq!(silent["StillRunning"], 0);
-    }
+    let first = &documents(&[EMF])[0];
+    assert!(first["NoRoom"].is_null() && first["OutcomeUnknown"].is_null());
 }
 
 #[test]
 fn more_values_than_a_document_takes_go_into_further_ones_and_counts_into_the_first_only() {
     let documents = documents(&[EMF]);
     let many = &documents[4..7];
-    let values = |metric: &str| -> usize {
-        let arrays = many
-            .iter()
-            .filter_map(|document| document[metric].as_array());
-        arrays.map(Vec::len).sum()
-    };
-    assert_eq!(values("HandlerDuration"), 250);
-    assert_eq!(values("MessageAge"), 250);
+    for metric in ["HandlerDuration", "MessageAge"] {
+        let arrays = many.iter().filter_map(|it| it[metric].as_array());
+        assert_eq!(arrays.map(Vec::len).sum::<usize>(), 250, "{metric}");
+    }
     let received = [0, 1, 2].map(|at| &many[at]["RecordsReceived"]);
     assert_eq!(received, [&json!(250), &Value::Null, &Value::Null]);
 }
@@ -305,10 +271,7 @@ fn only_a_consumer_with_a_dependency_counts_its_outages() {
     let counts = ["Failed", "Deferred", "BreakerOpened"].map(|metric| &down[metric]);
     assert_eq!(counts, [5, 2, 1]);
     for document in others {
-        assert_eq!(
-            (&document["Deferred"], &document["BreakerOpened"]),
-            (&Value::Null, &Value::Null)
-        );
+        assert!(document["Deferred"].is_null() && document["BreakerOpened"].is_null());
     }
 }
 
@@ -338,6 +301,6 @@ fn metrics_are_written_on_lambda_unless_they_are_switched_off() {
     let disabled = ("POWERTOOLS_METRICS_DISABLED", "true");
     assert_ne!(documents(&[EMF, disabled]).len(), 0, "ours wins");
     // Only of the consumers that do not switch them off.
-    let by_code = documents(&[LAMBDA, ("OFF_BY_CODE", "1")]);
+    let by_code = documents(&[LAMBDA, (RUNS, "OFF_BY_CODE")]);
     assert_eq!(by_code.len(), 3);
 }

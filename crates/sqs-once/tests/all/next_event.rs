@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 use sqs_once::store::{MemoryStore, StoreErrorKind};
 use sqs_once::testing::{Operation, TestStore};
-use sqs_once::{Consumer, HandlerError, spawn_blocking};
+use sqs_once::{Consumer, Handler, HandlerError, spawn_blocking};
 use sqs_once_local::{InvokeError, RuntimeApi};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
@@ -46,23 +46,29 @@ fn block() {
     let _ = std::io::stdin().read_line(&mut String::new());
 }
 
+/// A handler that blocks this thread, or waits if its order says so.
+fn blocking(thread: String) -> Handler {
+    let handler = values().call(move |order: serde_json::Value| {
+        let is_own = thread == "its own";
+        async move {
+            match order["id"].as_str() {
+                Some("waits") => sleep(Duration::from_secs(5)).await,
+                _ if is_own => block(),
+                _ => spawn_blocking(block).await?,
+            }
+            Ok::<_, HandlerError>(())
+        }
+    });
+    handler.namespace("test")
+}
+
 /// Serves a consumer whose handler blocks until the process's standard input is closed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_function_whose_handler_blocks() {
     let Ok(thread) = env::var(BLOCKS) else {
         return;
     };
-    let handler = values().call(move |_: serde_json::Value| {
-        let is_own = thread == "its own";
-        async move {
-            match is_own {
-                true => block(),
-                false => spawn_blocking(block).await?,
-            }
-            Ok::<_, HandlerError>(())
-        }
-    });
-    sqs_once::run(handler.namespace("test")).await.unwrap();
+    sqs_once::run(blocking(thread)).await.unwrap();
 }
 
 #[tokio::test]
@@ -92,7 +98,7 @@ async fn a_function_asks_for_no_event_until_the_code_of_its_handlers_has_ended()
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.contains("\"StillRunning\":1"), "{thread}: {said}");
         let mut warnings = said.lines().filter(|line| line.contains("WARN"));
-        let is_named = warnings.any(|line| line.contains("next_event::a_function_whose"));
+        let is_named = warnings.any(|line| line.contains("next_event::blocking"));
         assert!(is_named, "{thread}: no warning names the handler: {said}");
     }
 }
@@ -104,18 +110,7 @@ async fn a_function_that_cannot_renew() {
     };
     let store = TestStore::default();
     store.fail(Operation::Renew, StoreErrorKind::Unanswered, usize::MAX);
-    let handler = values().call(move |order: serde_json::Value| {
-        let is_own = thread == "its own";
-        async move {
-            match order["id"].as_str() {
-                Some("waits") => sleep(Duration::from_secs(5)).await,
-                _ if is_own => block(),
-                _ => spawn_blocking(block).await?,
-            }
-            Ok::<_, HandlerError>(())
-        }
-    });
-    let consumer = Consumer::new(handler.namespace("test")).store(store);
+    let consumer = Consumer::new(blocking(thread)).store(store);
     sqs_once::run(consumer).await.unwrap();
 }
 
@@ -136,19 +131,16 @@ fn event_of(id: &str) -> String {
 
 #[tokio::test]
 async fn a_process_whose_code_can_not_keep_its_key_answers_the_others_and_ends_itself() {
+    let on_four = "a_function_that_cannot_renew_on_four_threads";
+    let on_one = "a_function_that_cannot_renew_on_one_thread";
     for (function, thread) in [
-        ("a_function_that_cannot_renew_on_four_threads", "its own"),
-        (
-            "a_function_that_cannot_renew_on_four_threads",
-            "one of spawn_blocking",
-        ),
-        ("a_function_that_cannot_renew_on_one_thread", "its own"),
+        (on_four, "its own"),
+        (on_four, "one of spawn_blocking"),
+        (on_one, "its own"),
     ] {
         let is_alone = function.ends_with("one_thread");
-        let at_once = (
-            "AWS_LAMBDA_MAX_CONCURRENCY",
-            if is_alone { "1" } else { "2" },
-        );
+        let places = if is_alone { "1" } else { "2" };
+        let at_once = ("AWS_LAMBDA_MAX_CONCURRENCY", places);
         let metrics = ("SQS_ONCE_METRICS", "emf");
         let variables = [ENABLED, (BLOCKS, thread), at_once, metrics];
         let (lambda, mut function) = start(function, &variables).await;
@@ -167,11 +159,8 @@ async fn a_process_whose_code_can_not_keep_its_key_answers_the_others_and_ends_i
         let said = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("this process ends itself"), "{said}");
-        assert_eq!(
-            said.contains("when the others are answered"),
-            !is_alone,
-            "{said}"
-        );
+        let waits = said.contains("when the others are answered");
+        assert_eq!(waits, !is_alone, "{said}");
         assert_eq!(said.contains("\"Draining\":1"), !is_alone, "{said}");
     }
 }

@@ -7,24 +7,16 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use sqs_once::key::KeyCodec;
-use sqs_once::store::Timestamp;
-use sqs_once::unstable::{Clock, Simulated};
+use sqs_once::unstable::Simulated;
+use sqs_once::{Consumer, Handler};
 use sqs_once_local::{LocalDynamoDb, TableDescription};
 
-use crate::support::{Seen, deliver_until, dynamodb, failures};
+use crate::support::{At, Seen, deliver_until, dynamodb, failures};
 
 const ITEMS: &str = include_str!("powertools_items.json");
 const SECOND: u64 = 1000;
 /// The remaining time of the recorded functions.
 const REMAINING: u64 = 20 * SECOND;
-
-struct At(u64);
-
-impl Clock for At {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.0)
-    }
-}
 
 #[derive(Debug, PartialEq)]
 enum End {
@@ -81,18 +73,11 @@ impl Table {
     /// The outcome at time `now` of a message with the item's key, alone or in a batch with others.
     async fn end(&self, now: u64, others: &[&str]) -> End {
         let (ran, notes) = Seen::pair();
-        let consumer = sqs_once::Consumer::new(
-            sqs_once::Handler::json::<String>()
-                .key(|key: &String| key.clone())
-                .call(move |key: String| {
-                    notes.add(key);
-                    async {}
-                })
-                .namespace("orders")
-                .ids(self.codec()),
-        )
-        .store(dynamodb::store(&self.dynamodb.endpoint()))
-        .with_clock(At(now));
+        let keyed = Handler::json::<String>().key(|key: &String| key.clone());
+        let handler = keyed.call(notes.of(|key: String| key)).namespace("orders");
+        let consumer = Consumer::new(handler.ids(self.codec()))
+            .store(dynamodb::store(&self.dynamodb.endpoint()))
+            .with_clock(At(now));
         let keys = others.iter().copied().chain([&*self.recorded.key]);
         let records = keys.map(|key| json!({ "messageId": key, "body": json!(key).to_string() }));
         let response = deliver_until(now + 30 * SECOND, &consumer, records).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::no_secrets::watch;
-use crate::support::Notes;
+use crate::support::{Notes, in_simulated_time};
 use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_sqs::operation::send_message::builders::SendMessageFluentBuilder;
 use aws_sdk_sqs::types::builders::SendMessageBatchRequestEntryBuilder;
@@ -151,22 +151,17 @@ async fn correlation_id_and_trace_arrive_with_the_message_and_with_entries_of_a_
     let message = span.in_scope(|| outgoing(1).onto(way.message()).unwrap());
     let entry = span.in_scope(|| outgoing(2).onto(entry()).unwrap());
     message.send().await.unwrap();
-    let batch = way
-        .client
-        .send_message_batch()
-        .queue_url(way.sqs.url(QUEUE));
+    let batch = way.client.send_message_batch();
+    let batch = batch.queue_url(way.sqs.url(QUEUE));
     let batch = batch.entries(entry.build().unwrap());
     batch.send().await.unwrap();
     way.receive().await;
 
     let context = span.context().span().span_context().clone();
     let trace = context.trace_id().to_string();
-    let header = format!(
-        "Root=1-{}-{};Parent={};Sampled=1",
-        &trace[..8],
-        &trace[8..],
-        context.span_id()
-    );
+    let (time, rest) = trace.split_at(8);
+    let parent = context.span_id();
+    let header = format!("Root=1-{time}-{rest};Parent={parent};Sampled=1");
     let seen = way.seen.all();
     assert_eq!(seen.len(), 2);
     for (_, correlation, trace) in seen {
@@ -215,9 +210,8 @@ async fn a_message_keeps_its_own_attributes_and_says_when_there_is_no_room() {
     full.send().await.unwrap();
     let refused = outgoing.onto(with(10));
     assert!(matches!(refused, Err(OutgoingError::TooMany { count: 11 })));
-    let taken = way
-        .message()
-        .message_attributes("business-key", attribute());
+    let message = way.message();
+    let taken = message.message_attributes("business-key", attribute());
     let error = outgoing.onto(taken).unwrap_err();
     assert!(error.to_string().contains("`business-key`"), "{error}");
 }
@@ -276,13 +270,8 @@ proptest! {
 
         let seen = Seen::default();
         let record = Record::text("{}").attribute("business-key", sent);
-        tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .start_paused(true)
-            .build()
-            .unwrap()
-            .block_on(Bench::new(consumer(&seen)).run(Event::new([record])))
-            .assert_processed("m-1");
+        let bench = Bench::new(consumer(&seen));
+        in_simulated_time(bench.run(Event::new([record]))).assert_processed("m-1");
         let (arrived, ..) = seen.take().remove(0);
         prop_assert_eq!(arrived, key);
     }

@@ -160,37 +160,30 @@ fn first(fence: Fence) -> Timestamp {
 fn a_free_item_under_the_other_id_tells_the_age_and_is_followed_by_a_larger_fence() {
     let around = [FENCE.get() - 1, FENCE.get(), FENCE.get() + 1].map(Fence::from_stored);
     for other in items() {
-        for (fence, over) in around
-            .into_iter()
-            .flat_map(|fence| [(fence, false), (fence, true)])
-        {
+        let around = around.into_iter();
+        for (fence, over) in around.flat_map(|fence| [(fence, false), (fence, true)]) {
             let mut claim = claim();
             if over {
                 claim.seen = Seen::Item(Some(fence));
             }
             for since in [Some(first(fence)), None] {
                 let decided = on_found_under_other_id(&claim, (fence, since), &other);
+                let runs = matches!(decided, Admission::Run { .. });
+                assert_eq!(claim.finds_free(&other), runs, "{other:?}");
                 let Admission::Run {
                     fence: follows,
                     first_attempt,
                 } = decided
                 else {
-                    assert!(!claim.finds_free(&other), "{other:?}");
                     continue;
                 };
-                assert!(claim.finds_free(&other), "{other:?}");
                 assert!(Some(follows) > other.fence);
-                assert!(
-                    follows >= fence || !over,
-                    "no handler received the fence of a new item"
-                );
+                // No handler received the fence of a new item.
+                assert!(follows >= fence || !over, "{other:?}");
                 let is_over = other.status == Status::Completed || other.fence.is_some();
                 if is_over && is_expired(&other) {
-                    assert_eq!(
-                        (first_attempt, follows >= fence),
-                        (since, true),
-                        "{other:?}"
-                    );
+                    assert_eq!(first_attempt, since, "{other:?}");
+                    assert!(follows >= fence, "{other:?}");
                     continue;
                 }
                 let is_known = other.fence == Some(FENCE);
@@ -221,11 +214,8 @@ fn only_a_lapsed_claim_with_an_owner_is_taken_over_under_the_other_id_and_left_f
         let mut next = claim();
         next.owner = Owner::from_bits(3);
         assert!(next.finds_free(&left));
-        assert_eq!(
-            takes_over(&next, Owner::from_bits(5), &left),
-            None,
-            "once is enough"
-        );
+        let again = takes_over(&next, Owner::from_bits(5), &left);
+        assert_eq!(again, None, "once is enough");
     }
     assert_ne!(taken, 0);
 }
@@ -389,8 +379,6 @@ fn a_release_frees_the_key_for_all_but_a_copy_of_itself() {
     assert!(!claim().finds_free(&released));
     let lease_until = released.lease_until;
     let copy = on_claimed(&claim(), &Claimed::Refused(Box::new(released)));
-    assert_eq!(
-        copy,
-        Admission::Refused(Refusal::InProgress { lease_until })
-    );
+    let expected = Admission::Refused(Refusal::InProgress { lease_until });
+    assert_eq!(copy, expected);
 }

@@ -5,8 +5,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use lambda_runtime::Context;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sqs_once::consumer::Margins;
 use sqs_once::once::RunError;
 use sqs_once::store::{Item, Status, StoreErrorKind};
@@ -15,7 +14,7 @@ use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError, Idempotency
 use tokio::task::yield_now;
 use tokio::time::advance;
 
-use crate::support::{self, SECOND, invoke, values};
+use crate::support::{self, SECOND, invoke, named, one, until, values};
 
 /// Blocking code, and the sender that ends it.
 fn gate() -> (Sender<()>, impl Fn() + Clone + Send + Sync + 'static) {
@@ -45,10 +44,6 @@ fn blocking_together(code: impl Fn() + Clone + Send + Sync + 'static) -> BatchHa
     })
 }
 
-fn event() -> Event {
-    Event::new([Record::json(&json!({ "id": "a" }))])
-}
-
 /// Lets time pass while blocking code runs. Tokio's paused time does not advance by itself then.
 async fn passes(seconds: u32) {
     for _ in 0..2 * seconds {
@@ -61,8 +56,16 @@ async fn passes(seconds: u32) {
 
 /// Runs a batch whose code outlives its invocation, which ends after 30 s. Its leases end 3 s later.
 async fn outlived(bench: &Bench) {
-    let (answer, ()) = tokio::join!(bench.run(event()), passes(31));
+    let (answer, ()) = tokio::join!(bench.run(one("a")), passes(31));
     answer.assert_reason("m-1", "cancelled at the deadline");
+}
+
+/// The code keeps its key for so many seconds more.
+async fn assert_keeps_its_key(bench: &Bench, what: &str, seconds: u32) {
+    for second in 0..seconds {
+        assert!(lease(bench).await.is_some(), "{what}: after {second} s");
+        passes(1).await;
+    }
 }
 
 async fn lease(bench: &Bench) -> Option<Duration> {
@@ -78,7 +81,7 @@ async fn code_that_outlives_its_invocation_keeps_its_key_until_it_ends() {
     outlived(&bench).await;
     for _ in 0..60 {
         assert!(lease(&bench).await.is_some());
-        bench.run(event()).await.assert_in_progress("m-1");
+        bench.run(one("a")).await.assert_in_progress("m-1");
         passes(1).await;
     }
     // For this code, and for the next attempt.
@@ -88,16 +91,26 @@ async fn code_that_outlives_its_invocation_keeps_its_key_until_it_ends() {
         passes(1).await;
     }
     passes(1).await;
-    bench.run(event()).await.assert_processed("m-1");
+    bench.run(one("a")).await.assert_processed("m-1");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_code_of_a_batch_handler_keeps_its_keys() {
+async fn a_key_is_renewed_before_its_lease_ends_whatever_handles_it_and_whatever_is_lost() {
     let (_tell, code) = gate();
-    let bench = Bench::new(blocking_together(code));
-    outlived(&bench).await;
-    passes(60).await;
-    assert!(lease(&bench).await.is_some());
+    let margins = Margins::new().lease(60 * SECOND);
+    let alone = || Consumer::new(blocking(code.clone()));
+    let together = Consumer::new(blocking_together(code.clone()));
+    for (what, consumer, lost, seconds) in [
+        ("the code of a batch handler", together, 0, 60),
+        ("a renewal without an answer", alone(), 3, 30),
+        ("a long margin", alone().margins(margins), 0, 120),
+    ] {
+        let bench = Bench::new(consumer);
+        let unanswered = StoreErrorKind::Unanswered;
+        bench.store().fail(Operation::Renew, unanswered, lost);
+        outlived(&bench).await;
+        assert_keeps_its_key(&bench, what, seconds).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,9 +120,8 @@ async fn nothing_is_renewed_for_code_that_ends_within_its_invocation() {
     let handler = blocking(code).attempt_timeout(SECOND).namespace("test");
     let consumer = Consumer::new(handler).store(store.clone());
     let consumer = consumer.clock(clock.clone());
-    let mut context = Context::default();
-    context.deadline = (clock.now() + 30 * SECOND).as_millis();
-    let event = event();
+    let context = until(clock.now() + 30 * SECOND);
+    let event = one("a");
     let ends = async {
         passes(5).await;
         tell.send(()).unwrap();
@@ -120,19 +132,6 @@ async fn nothing_is_renewed_for_code_that_ends_within_its_invocation() {
     let requests = store.requests();
     passes(60).await;
     assert_eq!(store.requests(), requests);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_renewal_without_an_answer_is_sent_again_before_the_lease_lapses() {
-    let (_tell, code) = gate();
-    let bench = Bench::new(blocking(code));
-    let store = bench.store();
-    store.fail(Operation::Renew, StoreErrorKind::Unanswered, 3);
-    outlived(&bench).await;
-    for _ in 0..30 {
-        assert!(lease(&bench).await.is_some());
-        passes(1).await;
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,9 +148,8 @@ async fn a_renewal_that_hangs_is_sent_again_before_the_lease_lapses() {
     });
     let consumer = Consumer::new(blocking(code).namespace("test")).store(hanging.clone());
     let consumer = consumer.clock(clock.clone());
-    let mut context = Context::default();
-    context.deadline = (clock.now() + 30 * SECOND).as_millis();
-    let event = event();
+    let context = until(clock.now() + 30 * SECOND);
+    let event = one("a");
     let renewed = async {
         passes(60).await;
         let item = hanging.inner.get(id.get().unwrap()).unwrap();
@@ -165,33 +163,14 @@ async fn a_renewal_that_hangs_is_sent_again_before_the_lease_lapses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_margin_is_renewed_before_it_ends() {
-    let (_tell, code) = gate();
-    let bench =
-        Bench::new(Consumer::new(blocking(code)).margins(Margins::new().lease(60 * SECOND)));
-    outlived(&bench).await;
-    for _ in 0..120 {
-        assert!(lease(&bench).await.is_some());
-        passes(1).await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_record_that_is_left_out_of_a_batch_handlers_call_holds_no_key() {
     let (_tell, code) = gate();
     let bench = Bench::new(blocking_together(code));
-    let order = |id: &str, group: &str| {
-        let record = Record::json(&json!({ "id": id })).message_id(id);
-        record.fifo(group)
-    };
     let undecodable = Record::text("no JSON").message_id("bad").fifo("g");
-    let event = Event::new([order("a", "h"), undecodable, order("left", "g")]);
+    let event = Event::new([named("a").fifo("h"), undecodable, named("left").fifo("g")]);
     let (answer, ()) = tokio::join!(bench.run(event), passes(31));
     answer.assert_reason("left", "an earlier message of its group");
-    for _ in 0..30 {
-        assert!(lease(&bench).await.is_some());
-        passes(1).await;
-    }
+    assert_keeps_its_key(&bench, "the one that is called", 30).await;
     let left = bench.item("left").await.unwrap();
     assert!(left.lease_until.unwrap() < bench.clock().now());
 }

@@ -22,11 +22,8 @@ async fn counted() -> (Tested, Wire, (LocalDynamoDb, Sender<()>)) {
     // Tokio does not advance the clock while blocking code runs.
     let (held, until_dropped) = channel::<()>();
     tokio::task::spawn_blocking(move || until_dropped.recv());
-    (
-        noting().0.with_consumer(|it| it.store(store)),
-        wire,
-        (local, held),
-    )
+    let bench = noting().0.with_consumer(|it| it.store(store));
+    (bench, wire, (local, held))
 }
 
 fn numbers(range: Range<usize>) -> impl Iterator<Item = String> {
@@ -110,10 +107,7 @@ fn most(requests: &Begun, time: Duration) -> (usize, usize) {
 async fn batched_requests_are_full_and_few_and_single_ones_carry_one_key_and_are_bounded() {
     // Claims arrive faster than settlements finish, so only the limit on settlements delays them.
     let slow = 20 * ROUND_TRIP;
-    let expected = match has!(&[SINGLE]) {
-        true => (32, 1),
-        false => (8, 25),
-    };
+    let expected = if has!(&[SINGLE]) { (32, 1) } else { (8, 25) };
     let (claims, settlements) = (Begun::default(), Begun::default());
     let (claiming, settling) = (claims.clone(), settlements.clone());
     let bench = handling(async |_: Order| ());
@@ -166,12 +160,10 @@ async fn at_the_deadline_completions_wait_for_no_write_that_hangs() {
         25 => Duration::ZERO,
         _ => Duration::MAX,
     });
-    bench
-        .store
-        .settlements_take(move |_| match settlements.fetch_add(1, SeqCst) {
-            0 => Duration::MAX,
-            _ => Duration::ZERO,
-        });
+    bench.store.settlements_take(move |_| {
+        let is_first = settlements.fetch_add(1, SeqCst) == 0;
+        Duration::MAX * u32::from(is_first)
+    });
     let bench = bench.with_consumer(|it| it.concurrency(25));
     assert_eq!(bench.run(keys(26)).await, ["m-0", "m-25"]);
 }

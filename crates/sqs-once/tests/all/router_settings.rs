@@ -5,7 +5,7 @@ use sqs_once::body::{EventBridge, Sns};
 use sqs_once::extract::RecordEnd;
 use sqs_once::key::{Ids, KeyCodec, KeySecret, Namespace};
 use sqs_once::policy::{Dependency, MissingKey, PayloadMismatch, UnknownOutcome};
-use sqs_once::store::{MemoryStore, Status};
+use sqs_once::store::Status;
 use sqs_once::telemetry::Outcome::{self, Duplicate, Failed, Processed, Terminal};
 use sqs_once::testing::{Bench, Event, Record};
 use sqs_once::{BusinessKey, Consumer, Handler, HandlerError, ResultExt, Router, Writes};
@@ -15,7 +15,7 @@ use crate::router::{
     Done, by_type, charges_and_refunds, noting, noting_in, of_type, order, refund, refunding,
 };
 use crate::support::database::Ledger;
-use crate::support::{Mode, Notes, Order, SECOND, assert_contains, orders, values};
+use crate::support::{Mode, Notes, Order, SECOND, assert_contains, orders, refusal, values};
 
 /// Benches of two routers with one route: it takes this setting of its router's defaults, or has its own.
 macro_rules! taken_and_own {
@@ -60,9 +60,8 @@ async fn a_policy_of_the_defaults_counts_unless_the_route_sets_it() {
     let repeat = UnknownOutcome::repeat();
     let benches = taken_and_own!(charging(), unknown_outcome(dead_letter(), repeat));
     for bench in &benches {
-        bench
-            .run_and_crash(Event::new([order("charge", "o-1")]))
-            .await;
+        let event = Event::new([order("charge", "o-1")]);
+        bench.run_and_crash(event).await;
         bench.clock().advance(60 * SECOND);
     }
     let outcomes = ends(&benches, order("charge", "o-1")).await;
@@ -102,10 +101,8 @@ async fn a_route_keeps_its_keys_as_it_says_or_as_its_router_does() {
     }
 
     let secret = |byte| KeySecret::new([byte; 32]).unwrap();
-    let benches = taken_and_own!(
-        charging(),
-        ids(Ids::secret(secret(7)), Ids::secret(secret(8)))
-    );
+    let hashed = |byte| Ids::secret(secret(byte));
+    let benches = taken_and_own!(charging(), ids(hashed(7), hashed(8)));
     ends(&benches, charge()).await;
     for (bench, byte) in benches.iter().zip([7, 8]) {
         let id = bench.item("o-1").await.unwrap().id;
@@ -116,13 +113,7 @@ async fn a_route_keeps_its_keys_as_it_says_or_as_its_router_does() {
 #[tokio::test(start_paused = true)]
 async fn a_hook_of_the_defaults_is_called_unless_the_route_has_one() {
     let (called, notes) = Notes::pair();
-    let hook = |of: &'static str| {
-        let notes = notes.clone();
-        move |_: RecordEnd| {
-            notes.add(of);
-            async { Ok(()) }
-        }
-    };
+    let hook = |of: &'static str| notes.clone().of(move |_: RecordEnd| of);
     let (default, own) = (|| hook("defaults"), || hook("route"));
     let benches = taken_and_own!(charging(), on_done(default(), own()));
     ends(&benches, order("charge", "o-1")).await;
@@ -213,16 +204,8 @@ async fn a_route_backs_off_as_it_says_or_as_its_router_does() {
     let bench = Bench::new(own(7));
     let answer = bench.run(Event::new([order("charge", "bad-4")])).await;
     assert_eq!(answer.delay("bad-4"), Some(7 * SECOND));
-    assert_contains!(
-        refusal(own(0)).await,
-        "the setting `backoff` of the route \"charge\""
-    );
-}
-
-/// The error of a router that can't start.
-async fn refusal(routes: Router) -> String {
-    let consumer = Consumer::new(routes).store(MemoryStore::new());
-    consumer.init().await.unwrap_err().to_string()
+    let said = "the setting `backoff` of the route \"charge\"";
+    assert_contains!(refusal(own(0)).await, said);
 }
 
 #[tokio::test]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::support::database::{Database, Ledger, Turn as Commits};
+use crate::support::database::{Booking, Turn as Commits, book};
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{
-    Bench, DLQ, Mode, Order, SECOND, Tested, assert_contains, ends, grouped, noting,
+    Bench, DLQ, Mode, Order, SECOND, Seen, assert_contains, ends, grouped, keys, noting,
     noting_batches, noting_in, orders, told, values,
 };
 use serde_json::Value;
@@ -35,13 +35,19 @@ fn assert_ended(bench: &Bench) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_without_an_answer_fails_its_record_with_an_error_of_the_store() {
-    for mode in Mode::BOTH {
+async fn claims_without_an_answer_fail_their_records_with_an_error_of_the_store_however_many() {
+    for (mode, count) in [
+        (Mode::ClaimFirst, 2),
+        (Mode::RecordAfter, 2),
+        (Mode::ClaimFirst, 1_000),
+    ] {
         let (bench, seen) = noting_in(mode);
         bench.store.silent();
-        assert_eq!(bench.run(["a", "b"]).await, ["m-0", "m-1"]);
+        assert_eq!(bench.run(keys(count)).await.len(), count);
         assert_store_error(&bench);
-        assert_eq!(told(&ends(bench.lines())), [("failed", UNCLAIMED); 2]);
+        let ended = ends(bench.lines());
+        let first = &told(&ended)[..2];
+        assert_eq!(first, [("failed", UNCLAIMED); 2], "{mode:?} {count}");
         assert_eq!(seen.take(), [""; 0]);
     }
 }
@@ -58,18 +64,6 @@ async fn what_a_silent_store_fails_is_hidden_in_time() {
     assert_eq!(bench.run(["a"]).await, ["m-0"]);
     assert_store_error(&bench);
     assert_eq!(sqs.asked("ChangeMessageVisibilityBatch").len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_batch_with_more_keys_than_its_requests_take_ends_in_time_too() {
-    let (bench, seen) = noting();
-    bench.store.silent();
-    assert_eq!(
-        bench.run((0..1_000).map(|at| at.to_string())).await.len(),
-        1_000
-    );
-    assert_store_error(&bench);
-    assert_eq!(seen.take(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,10 +84,7 @@ async fn a_claim_of_a_batch_handler_without_an_answer_fails_its_record_and_the_r
         25 => Duration::ZERO,
         _ => Duration::MAX,
     });
-    assert_eq!(
-        bench.run((0..26).map(|at| format!("k{at}"))).await,
-        ["m-25"]
-    );
+    assert_eq!(bench.run(keys(26)).await, ["m-25"]);
     assert_store_error(&bench);
     assert_eq!(calls.take()[0].1.len(), 25);
     let lines = ends(bench.lines());
@@ -108,11 +99,8 @@ async fn a_completion_without_an_answer_is_told_apart_from_a_failed_handler() {
         // The release of a failed record's key is not answered either.
         assert_eq!(bench.run(["a", "bad"]).await, ["m-0", "m-1"]);
         assert_store_error(&bench);
-        let ended = ends(bench.lines());
-        assert_eq!(
-            told(&ended),
-            [("failed", UNRECORDED), ("failed", "no luck")]
-        );
+        let expected = [("failed", UNRECORDED), ("failed", "no luck")];
+        assert_eq!(told(&ends(bench.lines())), expected);
         assert_eq!(seen.take(), ["a", "bad"]);
     }
 }
@@ -137,38 +125,27 @@ async fn a_transaction_without_an_answer_ends_with_its_batch() {
         (Commits::Hang, Commits::Do, UNCLAIMED),
         (Commits::Do, Commits::Hang, uncommitted),
     ] {
-        let bench = Bench::new();
-        let database = Database::beside(&bench.store);
-        database.begins_always(begins);
-        database.commits_always(commits);
-        let handler = orders().call(async |order: Order, ledger: Ledger| {
-            ledger.write(&order.id);
-            Ok::<_, HandlerError>(())
-        });
-        let bench = bench.on(handler);
-        let bench = bench.with_consumer(|it| it.store(database.clone()));
+        let bench = Booking::on(orders().call(book), Seen::default());
+        bench.database.begins_always(begins);
+        bench.database.commits_always(commits);
         assert_eq!(bench.run(["a"]).await, ["m-0"]);
         assert_store_error(&bench);
         bench.assert_ended("failed", reason);
-        assert_eq!(database.open(), 0);
-        assert_eq!(database.effects(), [""; 0]);
+        assert_eq!(bench.database.open(), 0);
+        assert_eq!(bench.database.effects(), [""; 0]);
     }
-}
-
-/// A consumer whose records are terminal one second before handlers are cancelled. Its client waits for 2 s.
-fn late_terminal(sqs: &Sqs) -> Tested {
-    let handler = async |_: Order| {
-        sleep(28 * SECOND).await;
-        Err::<(), HandlerError>("no such card".into()).terminal()
-    };
-    let bench = Bench::new().on(orders().call(handler));
-    bench.with_consumer(|it| it.queue(sqs.queue().dead_letter_queue(DLQ)))
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_record_whose_move_is_not_answered_stays_terminal() {
     let sqs = Sqs::always(Turn::Hang);
-    let bench = late_terminal(&sqs);
+    // One second before handlers are cancelled. The consumer's client waits for 2 s.
+    let handler = async |_: Order| {
+        sleep(28 * SECOND).await;
+        Err::<(), HandlerError>("no such card".into()).terminal()
+    };
+    let bench = Bench::new().on(orders().call(handler));
+    let bench = bench.with_consumer(|it| it.queue(sqs.queue().dead_letter_queue(DLQ)));
     assert_eq!(bench.run(["a"]).await, ["m-0"]);
     assert_ended(&bench);
     assert_eq!(bench.elapsed(), bench.timeout - MARGIN);
@@ -190,12 +167,10 @@ fn outage(bench: &Bench, sqs: &Sqs) -> Consumer {
 async fn a_breaker_without_an_answer_does_not_hold_the_batch_up() {
     let bench = Bench::new();
     bench.store.reads_take(|_| Duration::MAX);
-    bench
-        .store
-        .claims_take(|claims| match claims[0].id.as_str().contains("breaker") {
-            true => Duration::MAX,
-            false => Duration::ZERO,
-        });
+    bench.store.claims_take(|claims| {
+        let is_breaker = claims[0].id.as_str().contains("breaker");
+        Duration::MAX * u32::from(is_breaker)
+    });
     let consumer = outage(&bench, &Sqs::default());
     assert_eq!(bench.deliver(&consumer, ["1"]).await, ["m-0"]);
     assert_ended(&bench);
@@ -214,11 +189,8 @@ async fn a_queue_that_does_not_tell_its_settings_does_not_hold_the_batch_up() {
     let consumer = outage(&bench, &sqs);
     assert_eq!(bench.deliver(&consumer, ["1"]).await, ["m-0"]);
     assert_ended(&bench);
-    let [line] = bench
-        .log
-        .take("sqs_once::failed::visibility")
-        .try_into()
-        .unwrap();
+    let lines = bench.log.take("sqs_once::failed::visibility");
+    let [line] = lines.try_into().unwrap();
     assert_contains!(line["error"], "SQS did not answer in time");
     bench.assert_ended("failed", "unavailable: payments: down");
 }

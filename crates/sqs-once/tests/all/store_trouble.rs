@@ -112,10 +112,8 @@ async fn a_claimed_record_does_not_wait_until_another_key_of_its_request_is_take
     bench.foreign("lapsed", Status::InProgress, Duration::ZERO);
     bench.clock.advance(SECOND);
     bench.store.claims_take(|claims| {
-        match claims.iter().all(|claim| claim.seen == Seen::Nothing) {
-            true => Duration::ZERO,
-            false => Duration::MAX,
-        }
+        let is_first = |claim: &Claim| claim.seen == Seen::Nothing;
+        Duration::MAX * u32::from(!claims.iter().all(is_first))
     });
     assert_eq!(bench.run(["lapsed", "new"]).await, ["m-0"]);
     assert_eq!(seen.take(), ["new"]);
@@ -137,20 +135,21 @@ fn taken_over(status: Status) -> Tested {
 
 #[tokio::test(start_paused = true)]
 async fn a_completion_after_the_claim_was_lost_is_acknowledged_only_if_another_completed() {
-    let bench = taken_over(Status::InProgress);
-    assert_eq!(bench.run(["a"]).await, ["m-0"]);
-    let owner = bench.store.item("a").unwrap().owner;
-    let theirs = Some(Owner::from_bits(1));
-    assert_eq!(owner, theirs, "the other's claim must stand");
-    assert_eq!(codes(&bench.lines()), "failed: lease-lost");
-    drop(bench);
-
-    let bench = taken_over(Status::Completed);
-    assert_eq!(bench.run(["b"]).await, [""; 0]);
-    let line = bench.line();
-    assert_eq!((&*line["level"], &*line["outcome"]), ("WARN", "processed"));
-    assert_contains!(line["reason"], "may have happened twice");
-    assert_eq!(codes(&[line]), "processed: lease-lost");
+    let twice = "may have happened twice";
+    for (status, failed, code, reason) in [
+        (Status::InProgress, &["m-0"][..], "failed: lease-lost", ""),
+        (Status::Completed, &[], "processed: lease-lost", twice),
+    ] {
+        let bench = taken_over(status);
+        assert_eq!(bench.run(["a"]).await, failed);
+        // The other's item must stand.
+        let owner = bench.store.item("a").unwrap().owner;
+        assert_eq!(owner, Some(Owner::from_bits(1)), "{code}");
+        let line = bench.line();
+        assert_eq!(line["level"], "WARN");
+        assert_contains!(line["reason"], reason);
+        assert_eq!(codes(&[line]), code);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,7 +219,7 @@ fn throttles(key: &str) -> impl Fn(&ItemId) -> Option<StoreError> + use<> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_throttled_claim_or_completion_holds_up_no_other_record() {
+async fn a_throttled_claim_completion_or_release_holds_up_no_other_record_and_no_answer() {
     let (hot_claim, hot_settlement) = (throttles("c"), throttles("a"));
     let store = TestStore::default;
     let claims = store().refusing_claims(move |claim| hot_claim(&claim.id));
@@ -237,13 +236,11 @@ async fn a_throttled_claim_or_completion_holds_up_no_other_record() {
         let mut others = lines.iter().filter(|line| line["outcome"] == "processed");
         assert!(others.all(|line| line["duration_ms"] == "0.0"), "{lines:?}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_throttled_release_does_not_hold_up_the_answer() {
-    let hot = throttles("bad");
+    let hot_release = throttles("bad");
     let (bench, _) = noting();
-    bench.store.refusing_settlements(move |one| hot(&one.id));
+    bench
+        .store
+        .refusing_settlements(move |one| hot_release(&one.id));
     assert_eq!(bench.run(["bad"]).await, ["m-0"]);
     assert!(bench.elapsed() < SECOND);
 }

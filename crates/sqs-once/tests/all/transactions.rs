@@ -1,77 +1,45 @@
 //! Handlers in a transaction of their store: the claim, the effect and the completion commit together or not at all.
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::database::{Database, Ledger, Turn};
-use crate::support::{Bench, Notes, Order, SECOND, Seen, Tested, assert_contains, grouped, orders};
+use crate::support::database::{Booking, Ledger, Turn};
+use crate::support::{Notes, Order, SECOND, Seen, assert_contains, grouped, orders};
 use crate::transactional_effects::{Committing, ENTRIES, Entry, Way};
 use sqs_once::consumer::Fifo;
 use sqs_once::extract::Attempt;
 use sqs_once::store::StoreErrorKind::{AccessDenied, Other, Throttled, Unanswered};
 use sqs_once::store::{Fence, Status, Timestamp};
-use sqs_once::{Completion, Consumer, Handler, HandlerError};
+use sqs_once::{Completion, Handler, HandlerError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-/// A consumer whose handler writes its order's ID, and the orders of its calls.
-pub(crate) struct Booking {
-    pub(crate) bench: Tested,
-    pub(crate) database: Database,
-    pub(crate) seen: Seen,
+/// A consumer whose handler writes its order's ID. Orders named `ends…` end their transaction, and the others end as they
+/// request.
+fn booking() -> Booking {
+    booking_with(|it| it)
 }
 
-impl Deref for Booking {
-    type Target = Tested;
-
-    fn deref(&self) -> &Tested {
-        &self.bench
-    }
-}
-
-impl Booking {
-    /// Orders named `ends…` end their transaction, and the others end as they request.
-    pub(crate) fn new() -> Self {
-        Self::handling(|it| it)
-    }
-
-    /// The handler has these settings.
-    pub(crate) fn handling(settings: impl FnOnce(Handler) -> Handler) -> Self {
-        let bench = Bench::new();
-        let (database, seen) = (Database::beside(&bench.store), Seen::default());
-        let notes = seen.clone();
-        let handler = orders().call(move |order: Order, ledger: Ledger| {
-            notes.add(order.id.clone());
-            async move {
-                ledger.write(&order.id);
-                order.obey().await?;
-                if order.id.starts_with("ends") {
-                    ledger.end();
-                }
-                Ok::<_, HandlerError>(Completion(format!("receipt of {}", order.id)))
+/// The handler has these settings.
+pub(crate) fn booking_with(settings: impl FnOnce(Handler) -> Handler) -> Booking {
+    let (seen, notes) = Seen::pair();
+    let handler = orders().call(move |order: Order, ledger: Ledger| {
+        notes.add(order.id.clone());
+        async move {
+            ledger.write(&order.id);
+            order.obey().await?;
+            if order.id.starts_with("ends") {
+                ledger.end();
             }
-        });
-        let bench = bench.on(settings(handler));
-        let bench = bench.with_consumer(|it| it.store(database.clone()));
-        Self {
-            bench,
-            database,
-            seen,
+            Ok::<_, HandlerError>(Completion(format!("receipt of {}", order.id)))
         }
-    }
-
-    fn with_consumer(self, settings: impl FnOnce(Consumer) -> Consumer) -> Self {
-        Self {
-            bench: self.bench.with_consumer(settings),
-            ..self
-        }
-    }
+    });
+    Booking::on(settings(handler), seen)
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_another_transaction_holds_up_no_other_record_and_waits_until_the_deadline() {
-    let booking = Booking::new().with_consumer(|it| it.concurrency(2));
+    let booking = booking().with_consumer(|it| it.concurrency(2));
     let held = booking.database.lock("a").await;
     assert_eq!(booking.run(["a", "b", "c", "d"]).await, ["m-0"]);
     assert_eq!(booking.elapsed(), booking.timeout - SECOND);
@@ -87,7 +55,7 @@ async fn who_waits_for_another_transaction_holds_up_no_other_record_and_waits_un
 
 #[tokio::test(start_paused = true)]
 async fn no_more_transactions_are_open_than_handlers_may_run_commits_included() {
-    let booking = Booking::new().with_consumer(|it| it.concurrency(3));
+    let booking = booking().with_consumer(|it| it.concurrency(3));
     booking.database.begins_always(Turn::Delay(SECOND / 50));
     let slow = Turn::Delay(SECOND * 7 / 10);
     booking.database.commits_always(slow);
@@ -102,7 +70,7 @@ async fn no_more_transactions_are_open_than_handlers_may_run_commits_included() 
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_without_a_transaction_is_not_waited_for_whatever_the_policy() {
-    let booking = Booking::handling(|it| it.in_progress_wait(20 * SECOND));
+    let booking = booking_with(|it| it.in_progress_wait(20 * SECOND));
     let booking = booking.with_consumer(|it| it.concurrency(2));
     let claimed = ["a-0", "a-1", "a-2", "a-3"];
     for id in claimed {
@@ -147,7 +115,7 @@ async fn a_begin_that_fails_for_the_moment_is_tried_again_until_the_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn a_begin_that_is_denied_fails_its_record_with_one_line_that_names_the_fix() {
-    let booking = Booking::new();
+    let booking = booking();
     booking.database.begins_always(Turn::Fail(AccessDenied));
     let ids = (0..30).map(|at| at.to_string());
     assert_eq!(booking.run(ids).await.len(), 30);
@@ -181,15 +149,11 @@ async fn a_commit_whose_answer_was_lost_fails_its_record_which_comes_back_as_a_d
         let reason = it.reason("a").await;
         // The commit is not repeated, since the transaction is gone.
         assert_eq!(it.elapsed(), Duration::ZERO);
-        match entry {
-            Entry::Consumer => {
-                assert_contains!(
-                    reason,
-                    "next delivery will find whether its effect committed"
-                );
-            }
-            Entry::Work => assert_contains!(reason, "was not confirmed"),
-        }
+        let said = match entry {
+            Entry::Consumer => "next delivery will find whether its effect committed",
+            Entry::Work => "was not confirmed",
+        };
+        assert_contains!(reason, said);
         it.store.take_calls();
         for calls in [&[("begin", 1)][..], &[]] {
             assert_eq!(it.outcome("a").await, "duplicate");
@@ -218,7 +182,7 @@ async fn a_commit_that_failed_is_not_sent_again_and_the_next_delivery_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn the_next_of_a_fifo_group_begins_when_the_commit_before_it_is_answered() {
-    let booking = Booking::new();
+    let booking = booking();
     let gate = Arc::new(Notify::new());
     booking.database.commits([Turn::Hold(Arc::clone(&gate))]);
     let batch = ["a", "b"].map(|id| grouped("g", id));
@@ -239,7 +203,7 @@ async fn the_next_of_a_fifo_group_begins_when_the_commit_before_it_is_answered()
 
 #[tokio::test(start_paused = true)]
 async fn a_transaction_that_opens_when_nothing_is_started_any_more_is_dropped() {
-    let booking = Booking::new().with_consumer(|it| it.fifo(Fifo::new().return_batch()));
+    let booking = booking().with_consumer(|it| it.fifo(Fifo::new().return_batch()));
     let gate = Arc::new(Notify::new());
     let held = Turn::Hold(Arc::clone(&gate));
     booking.database.begins([Turn::Do, held]);
@@ -257,12 +221,11 @@ async fn a_transaction_that_opens_when_nothing_is_started_any_more_is_dropped() 
 #[tokio::test(start_paused = true)]
 async fn the_handlers_fence_is_that_of_its_claim() {
     let (fences, notes) = Notes::pair();
-    let bench = crate::support::handling(move |_: Order, _: Ledger, attempt: Attempt| {
+    let handler = orders().call(move |_: Order, _: Ledger, attempt: Attempt| {
         notes.add(attempt.fence());
         async {}
     });
-    let database = Database::beside(&bench.store);
-    let bench = bench.with_consumer(|it| it.store(database));
+    let bench = Booking::on(handler, fences.clone());
     bench.run(["a"]).await;
     let fence = bench.store.item("a").unwrap().fence.unwrap();
     assert_eq!(fences.take(), [fence]);

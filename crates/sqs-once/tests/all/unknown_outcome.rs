@@ -11,17 +11,16 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use sqs_once::extract::EarlierAttempt;
 use sqs_once::handler::{Next, RecordAfter};
-use sqs_once::key::{Ids, KeyCodec, Namespace};
+use sqs_once::key::Ids;
 use sqs_once::policy::{Reconciled, UnknownOutcome};
-use sqs_once::store::{Item, MemoryStore, Settled, Settlement, Settling, Status, Store, Timestamp};
+use sqs_once::store::{Settled, Settlement, Settling, Store};
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::Bench;
-use sqs_once::{BusinessKey, Consumer, Handler, HandlerError, ResultExt};
+use sqs_once::{BusinessKey, Handler, HandlerError, ResultExt};
 
-use crate::also_read::forget;
-use crate::support::{self, Notes, SECOND, assert_contains, one, values};
-
-pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+pub(crate) use crate::also_read::HOUR;
+use crate::also_read::{forget, namespace, of_python};
+use crate::support::{self, Notes, SECOND, assert_contains, lapsed, one, refusal, values};
 
 /// A dead letter once the token of a day is over.
 fn within_a_day() -> UnknownOutcome {
@@ -51,8 +50,11 @@ const UNKNOWN_ENDS: [End; 5] = [
         })
     },
     || {
-        let down = Err("the bank is down").unavailable("bank");
-        boxed(ready(down.outcome_unknown()))
+        boxed(async {
+            Err("the bank is down")
+                .unavailable("bank")
+                .outcome_unknown()
+        })
     },
     PANICS,
     || boxed(pending()),
@@ -73,6 +75,13 @@ pub(crate) fn ending(first: &[End]) -> (Handler, Notes<()>) {
         first.get(notes.len() - 1).unwrap_or(&DONE)()
     });
     (handler.attempt_timeout(SECOND).depends_on("bank"), calls)
+}
+
+/// The same on a bench, with this policy.
+pub(crate) fn bench(first: &[End], policy: UnknownOutcome) -> (Bench, Notes<()>) {
+    let (handler, calls) = ending(first);
+    let handler = handler.namespace("test").unknown_outcome(policy);
+    (Bench::new(handler), calls)
 }
 
 /// Delivers the record with each of these outcomes. A number of hours is a pause.
@@ -100,26 +109,22 @@ async fn calls(first: &[End], policy: UnknownOutcome, story: &str) -> usize {
 async fn an_attempt_within_the_time_runs_and_a_later_one_needs_reconciliation() {
     // The record timeout is the end of an attempt.
     for (after, runs) in [(24 * HOUR - SECOND, true), (24 * HOUR - SECOND / 2, false)] {
-        let (handler, calls) = ending(&[REFUSED]);
-        let bench = Bench::new(handler.unknown_outcome(within_a_day()));
+        let (bench, calls) = bench(&[REFUSED], within_a_day());
         bench.run(one("a")).await.assert_failed("m-1");
         bench.clock().advance(after);
         let answer = bench.run(one("a")).await;
+        let why = "outcome unknown: it was first attempted 23 h ago";
         match runs {
             true => answer.assert_processed("m-1"),
-            false => answer
-                .assert_terminal("m-1")
-                .assert_reason("m-1", "outcome unknown: it was first attempted 23 h ago"),
+            false => answer.assert_terminal("m-1").assert_reason("m-1", why),
         };
         assert_eq!(calls.len(), 1 + usize::from(runs));
     }
     // Handlers are cancelled one second before the end of the invocation.
     for (timeout, runs) in [(21 * SECOND, true), (22 * SECOND, false)] {
         let (handler, calls) = ending(&[REFUSED]);
-        let handler = handler
-            .attempt_timeout(HOUR)
-            .unknown_outcome(within_a_day());
-        let bench = Bench::new(handler).timeout(timeout);
+        let handler = handler.unknown_outcome(within_a_day());
+        let bench = Bench::new(handler.attempt_timeout(HOUR)).timeout(timeout);
         bench.run(one("a")).await.assert_failed("m-1");
         bench.clock().advance(24 * HOUR - 20 * SECOND);
         bench.run(one("a")).await;
@@ -141,8 +146,7 @@ async fn the_time_counts_from_the_first_attempt_of_a_key_that_is_not_completed()
     let story = "processed 25h failed 23h processed";
     assert_eq!(calls(&[DONE, REFUSED], within_a_day(), story).await, 3);
 
-    let (handler, calls) = ending(&[REFUSED; 2]);
-    let bench = Bench::new(handler.unknown_outcome(within_a_day()));
+    let (bench, calls) = bench(&[REFUSED; 2], within_a_day());
     deliver(&bench, "failed 25h terminal").await;
     forget(&bench, "a").await;
     deliver(&bench, "1h failed 22h processed").await;
@@ -151,13 +155,10 @@ async fn the_time_counts_from_the_first_attempt_of_a_key_that_is_not_completed()
 
 #[tokio::test(start_paused = true)]
 async fn the_age_of_an_item_of_powertools_stays_unknown_until_its_key_is_forgotten() {
-    let python = KeyCodec::powertools_python("orders.app.process");
-    let id = python.item_id(&BusinessKey::new("a").unwrap()).unwrap();
+    let (python, id) = of_python("a");
     let (handler, calls) = ending(&[REFUSED]);
     let bench = Bench::new(handler.unknown_outcome(within_a_day()).ids(python));
-    let mut item = Item::new(id, Status::InProgress);
-    item.lease_until = Some(Timestamp::from_secs(1));
-    bench.store().memory().put(item);
+    bench.store().memory().put(lapsed(id));
     for _ in 0..2 {
         let why = "outcome unknown: it was first attempted at an unknown time";
         let answer = bench.run(one("a")).await;
@@ -173,8 +174,7 @@ async fn the_age_of_an_item_of_powertools_stays_unknown_until_its_key_is_forgott
 async fn a_crash_counts_as_an_attempt_and_its_success_is_of_unknown_outcome() {
     let kept = UnknownOutcome::dead_letter();
     for (policy, later) in [(within_a_day(), "25h terminal"), (kept, "1h terminal")] {
-        let (handler, calls) = ending(&[]);
-        let bench = Bench::new(handler.unknown_outcome(policy));
+        let (bench, calls) = bench(&[], policy);
         bench.run_and_crash(one("a")).await;
         deliver(&bench, later).await;
         assert_eq!(calls.len(), 1);
@@ -188,14 +188,13 @@ async fn the_hook_decides_with_the_token_of_every_attempt() {
         (Reconciled::NotDone, "processed"),
         (Reconciled::Unknown, "terminal"),
     ] {
-        let (handler, calls) = ending(&[REFUSED]);
         let (asked, notes) = Notes::pair();
         let hook = move |attempt: EarlierAttempt| {
             notes.add(attempt);
             ready(Ok(found))
         };
         let policy = UnknownOutcome::reconcile(hook).token_valid_for(24 * HOUR);
-        let bench = Bench::new(handler.unknown_outcome(policy));
+        let (bench, calls) = bench(&[REFUSED], policy);
         let began = bench.clock().now();
         deliver(&bench, &format!("failed 25h {outcome}")).await;
         let runs = usize::from(found == Reconciled::NotDone);
@@ -214,12 +213,8 @@ async fn the_hook_decides_with_the_token_of_every_attempt() {
 #[tokio::test]
 async fn a_handler_that_can_not_be_kept_from_it_fails_at_the_start() {
     let after = values().call(RecordAfter(async |_: Value| {}));
-    let after = after
-        .namespace("test")
-        .unknown_outcome(UnknownOutcome::dead_letter());
-    let consumer = Consumer::new(after).store(MemoryStore::new());
-    let error = consumer.init().await.unwrap_err();
-    assert_contains!(error.to_string(), "unknown_outcome");
+    let after = after.unknown_outcome(UnknownOutcome::dead_letter());
+    assert_contains!(refusal(after.namespace("test")).await, "unknown_outcome");
 }
 
 #[tokio::test(start_paused = true)]
@@ -231,8 +226,7 @@ async fn an_attempt_of_unknown_outcome_is_repeated_only_by_default_and_a_clean_o
         (&UNKNOWN_ENDS[..], UnknownOutcome::repeat(), true),
     ] {
         for end in ends {
-            let (handler, calls) = ending(&[*end]);
-            let bench = Bench::new(handler.unknown_outcome(policy.clone()));
+            let (bench, calls) = bench(&[*end], policy.clone());
             let first = bench.run(one("a")).await;
             assert_ne!(first.outcome("m-1"), Outcome::Processed);
             for _ in 0..2 {
@@ -250,8 +244,7 @@ async fn an_attempt_of_unknown_outcome_is_repeated_only_by_default_and_a_clean_o
 
 #[tokio::test(start_paused = true)]
 async fn a_withdrawal_whose_client_times_out_is_a_dead_letter_at_once() {
-    let (handler, calls) = ending(&[TIMED_OUT]);
-    let bench = Bench::new(handler.unknown_outcome(UnknownOutcome::dead_letter()));
+    let (bench, calls) = bench(&[TIMED_OUT], UnknownOutcome::dead_letter());
     let answer = bench.run(one("a")).await;
     answer.assert_terminal("m-1");
     answer.assert_reason("m-1", "outcome unknown: the client timed out");
@@ -296,8 +289,7 @@ async fn the_doubt_lasts_until_the_hook_knows() {
 
 #[tokio::test(start_paused = true)]
 async fn a_completion_that_arrives_late_ends_the_doubt() {
-    let (handler, _) = ending(&[|| boxed(pending())]);
-    let bench = Bench::new(handler.unknown_outcome(UnknownOutcome::dead_letter()));
+    let (bench, _) = bench(&[|| boxed(pending())], UnknownOutcome::dead_letter());
     deliver(&bench, "failed 1h terminal").await;
     let item = bench.item("a").await.unwrap();
     let kept = bench.clock().now() + HOUR;
@@ -322,17 +314,12 @@ async fn an_attempt_and_a_completion_under_the_other_id_count() {
         bench.clock().advance(HOUR);
         if is_done {
             // A worker died before it could end the claim of a duplicate.
-            let id = Namespace::new("new")
-                .unwrap()
-                .item_id(&BusinessKey::new("a").unwrap());
-            let mut lapsed = Item::new(id, Status::InProgress);
-            lapsed.lease_until = Some(Timestamp::from_secs(1));
-            bench.store().memory().put(lapsed);
+            let id = namespace("new").item_id(&BusinessKey::new("a").unwrap());
+            bench.store().memory().put(lapsed(id));
         }
         let (new, calls) = ending(&[]);
-        let new = new
-            .namespace("new")
-            .ids(Ids::hashed().also_read(Namespace::new("old").unwrap()));
+        let ids = Ids::hashed().also_read(namespace("old"));
+        let new = new.namespace("new").ids(ids);
         deliver(&bench.beside(new.unknown_outcome(policy)), expected).await;
         assert_eq!(calls.len(), 0);
     }

@@ -6,22 +6,23 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use lambda_runtime::Context;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sqs_once::consumer::Fifo;
 use sqs_once::key::Namespace;
 use sqs_once::policy::{Reconciled, UnknownOutcome};
 use sqs_once::store::{Claim, Seen, StoreErrorKind};
 use sqs_once::telemetry::Outcome;
-use sqs_once::testing::{Bench, Event, Operation, Record};
+use sqs_once::testing::{Bench, Event, Operation};
 use sqs_once::{BusinessKey, Consumer};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
 use crate::support::process::{SINGLE, has};
 use crate::support::{
-    Notes, SECOND, TestStore, deliver_until, failures, invoke, keys, order, several, values,
+    Notes, SECOND, TestStore, deliver_until, failures, invoke, keys, named, order, several, until,
+    values,
 };
-use crate::unknown_outcome::{DONE, HOUR, REFUSED, TIMED_OUT, answers, deliver, ending};
+use crate::unknown_outcome::{DONE, HOUR, REFUSED, TIMED_OUT, answers, bench, deliver, ending};
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_never_started_and_a_clean_failure_leave_no_attempt() {
@@ -31,8 +32,7 @@ async fn a_handler_that_never_started_and_a_clean_failure_leave_no_attempt() {
         // Its release is throttled.
         (REFUSED, Operation::Release),
     ] {
-        let (handler, calls) = ending(&[first]);
-        let bench = Bench::new(handler.unknown_outcome(UnknownOutcome::dead_letter()));
+        let (bench, calls) = bench(&[first], UnknownOutcome::dead_letter());
         match operation {
             Operation::Claim => bench.store().lose_answers(operation, usize::MAX),
             _ => bench.store().fail(operation, StoreErrorKind::Throttled, 5),
@@ -48,8 +48,7 @@ async fn a_handler_that_never_started_and_a_clean_failure_leave_no_attempt() {
 #[tokio::test(start_paused = true)]
 async fn a_killed_process_leaves_as_many_attempts_as_handlers_that_ran() {
     let policy = UnknownOutcome::dead_letter();
-    let sound = ending(&[]).0.namespace("test");
-    let bench = Bench::new(sound.unknown_outcome(policy.clone()));
+    let (bench, _) = bench(&[], policy.clone());
     let begun = Arc::new(Semaphore::new(0));
     let signal = Arc::clone(&begun);
     let hangs = values().call(move |_: Value| {
@@ -63,8 +62,7 @@ async fn a_killed_process_leaves_as_many_attempts_as_handlers_that_ran() {
         .clock(bench.clock().clone())
         .concurrency(10);
     let event = several(keys(100));
-    let mut context = Context::default();
-    context.deadline = (bench.clock().now() + 60 * SECOND).as_millis();
+    let context = until(bench.clock().now() + 60 * SECOND);
     tokio::select! {
         _ = invoke(&killed, &event, context) => panic!("it was not killed"),
         _ = begun.acquire_many(10) => {}
@@ -119,9 +117,8 @@ async fn a_request_carries_the_claims_of_the_handlers_that_start_together() {
 #[tokio::test(start_paused = true)]
 async fn a_record_that_waits_for_another_worker_keeps_no_other_from_its_handler() {
     let (handler, calls) = ending(&[]);
-    let handler = handler
-        .unknown_outcome(UnknownOutcome::dead_letter())
-        .in_progress_wait(20 * SECOND);
+    let handler = handler.unknown_outcome(UnknownOutcome::dead_letter());
+    let handler = handler.in_progress_wait(20 * SECOND);
     let bench = Bench::new(Consumer::new(handler).concurrency(1));
     bench.another_worker_claims("a").await;
     let began = Instant::now();
@@ -150,10 +147,8 @@ async fn deliver_late(bench: &Bench, policy: &UnknownOutcome, after: After) {
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_handler_never_starts_keeps_the_doubt() {
     for is_frozen in [false, true] {
-        let (handler, calls) = ending(&[TIMED_OUT]);
         let (policy, asked) = answers([Ok(Reconciled::Done)]);
-        let handler = handler.namespace("test").unknown_outcome(policy.clone());
-        let bench = Bench::new(handler);
+        let (bench, calls) = bench(&[TIMED_OUT], policy.clone());
         deliver(&bench, "failed").await;
         bench.clock().advance(HOUR);
         let clock = bench.clock().clone();
@@ -183,9 +178,7 @@ async fn a_claim_that_was_written_without_an_answer_is_no_attempt() {
     };
     let afters: [After; 2] = [Box::new(lost), Box::new(|_| Ok(HOUR))];
     for after in afters {
-        let (handler, calls) = ending(&[]);
-        let handler = handler.namespace("test").unknown_outcome(policy.clone());
-        let bench = Bench::new(handler);
+        let (bench, calls) = bench(&[], policy.clone());
         deliver_late(&bench, &policy, after).await;
         deliver(&bench, "processed").await;
         assert_eq!(calls.len(), 1);
@@ -208,13 +201,10 @@ async fn no_handler_starts_once_its_batch_returns() {
         notes.add(order["id"].clone());
         ready(Err::<(), _>("refused"))
     });
-    let handler = handler
-        .namespace("test")
-        .unknown_outcome(UnknownOutcome::dead_letter());
-    let consumer = Consumer::new(handler)
-        .store(store)
-        .fifo(Fifo::new().return_batch());
-    let records = ["a", "b"].map(|id| Record::json(&json!({ "id": id })).fifo(id));
+    let handler = handler.unknown_outcome(UnknownOutcome::dead_letter());
+    let consumer = Consumer::new(handler.namespace("test")).store(store);
+    let consumer = consumer.fifo(Fifo::new().return_batch());
+    let records = ["a", "b"].map(|id| named(id).fifo(id));
     let response = invoke(&consumer, &Event::new(records), Context::default()).await;
     assert_eq!(failures(&response).len(), 2);
     assert_eq!(begun.take(), ["a"]);

@@ -75,15 +75,11 @@ async fn a_missing_variable_names_the_misspelling_that_is_set() {
     }
     let refusal = start(charging()).await.unwrap_err();
     assert_eq!(refusal.setting(), "SQS_ONCE_NAMESPACE");
-    assert_contains!(
-        refusal.to_string(),
-        "is not set, but the unknown SQS_ONCE_NAMESAPCE is"
-    );
+    let said = "is not set, but the unknown SQS_ONCE_NAMESAPCE is";
+    assert_contains!(refusal.to_string(), said);
     let refusal = DynamoDbStore::from_env().await.unwrap_err();
-    assert_contains!(
-        refusal.to_string(),
-        "SQS_ONCE_TABLE is not set, but the unknown SQS_ONCE_TABLE_NAME is"
-    );
+    let said = "SQS_ONCE_TABLE is not set, but the unknown SQS_ONCE_TABLE_NAME is";
+    assert_contains!(refusal.to_string(), said);
 }
 
 #[test]

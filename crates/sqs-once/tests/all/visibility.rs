@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{
-    DLQ, Fixed, Mode, SECOND, Tested, grouped, noting, noting_in, order, values, with,
+    DLQ, Fixed, Mode, SECOND, Tested, grouped, noting, noting_in, one, order, values, with,
 };
 use serde_json::{Value, json};
 use sqs_once::Handler;
 use sqs_once::consumer::Queue;
 use sqs_once::store::StoreErrorKind;
-use sqs_once::testing::{Bench, Event, Operation, Record};
+use sqs_once::testing::{Bench, Operation};
 use sqs_once::unstable::Simulated;
 use tokio::time::sleep;
 
@@ -29,12 +29,7 @@ fn client_with(sqs: &Sqs, settings: impl FnOnce(Handler) -> Handler) -> Tested {
 }
 
 fn backing_off(sqs: &Sqs) -> Tested {
-    backing_off_with(sqs, |it| it)
-}
-
-fn backing_off_with(sqs: &Sqs, settings: impl FnOnce(Handler) -> Handler) -> Tested {
-    let backoff = 5 * SECOND..=60 * SECOND;
-    let tested = client_with(sqs, |it| settings(it.backoff(backoff)));
+    let tested = client_with(sqs, |it| it.backoff(5 * SECOND..=60 * SECOND));
     tested.with_consumer(|it| it.with_random(Fixed(0)))
 }
 
@@ -97,18 +92,6 @@ async fn a_failed_record_stays_away_longer_with_every_delivery() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_queues_url_is_known_from_its_arn() {
-    let sqs = Sqs::default();
-    backing_off(&sqs).run(failing(1)).await;
-    let [request] = sqs
-        .asked("ChangeMessageVisibilityBatch")
-        .try_into()
-        .unwrap();
-    let url = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
-    assert_eq!(request["QueueUrl"], url);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_queue_by_its_arn_has_its_own_client_and_dead_letters_and_takes_the_rest_from_any() {
     let arn = "arn:aws:sqs:eu-central-1:123456789012:own";
     let url = format!("{DLQ}-of-own");
@@ -137,10 +120,8 @@ async fn the_handlers_wish_is_kept_in_whole_seconds_with_and_without_a_backoff()
         let sqs = Sqs::default();
         let records = deliveries("after-7:1 after-7.2:2 after-0:3 bad:1");
         assert_eq!(new(&sqs).run(records).await.len(), 4);
-        let mut waits = "after-0 0, after-7 7, after-7.2 8".to_owned();
-        if with_backoff {
-            waits += ", bad 5";
-        }
+        let bad = if with_backoff { ", bad 5" } else { "" };
+        let waits = format!("after-0 0, after-7 7, after-7.2 8{bad}");
         assert_eq!(asked(&sqs), waits);
     }
 }
@@ -191,11 +172,10 @@ async fn a_record_whose_handler_was_cancelled_stays_away_until_its_own_lease_has
     // The lease ends 3 s after the deadline, 30 s after the start. A record without a claim has no lease.
     for (mode, wait) in [(Mode::ClaimFirst, "slow 32"), (Mode::RecordAfter, "slow 5")] {
         let sqs = Sqs::default();
-        let (bench, _) = noting_in(mode);
         let backoff = 5 * SECOND..=60 * SECOND;
-        let bench = bench
-            .with(|it| it.backoff(backoff).attempt_timeout(SECOND))
-            .with_consumer(|it| it.queue(sqs.queue()).with_random(Fixed(0)));
+        let bench = noting_in(mode).0;
+        let bench = bench.with(|it| it.backoff(backoff).attempt_timeout(SECOND));
+        let bench = bench.with_consumer(|it| it.queue(sqs.queue()).with_random(Fixed(0)));
         assert_eq!(bench.run(deliveries("slow")).await, ["m-0"]);
         assert_eq!(asked(&sqs), wait);
     }
@@ -211,8 +191,7 @@ async fn a_record_that_leaves_a_claim_behind_stays_away_until_its_own_lease_has_
         let backoff = SECOND..=SECOND;
         let bench = Bench::new(values().call(async |_: Value| {}).backoff(backoff));
         bench.store().fail(operation, kind, usize::MAX);
-        let event = Event::new([Record::json(&json!({ "id": "a" }))]);
-        let answer = bench.run(event).await.assert_failed("m-1").delay("m-1");
+        let answer = bench.run(one("a")).await.assert_failed("m-1").delay("m-1");
         // The batch took nearly all of its time. A lease ends 3 s later.
         assert!(answer.unwrap() >= 3 * SECOND, "{operation:?} {answer:?}");
     }
@@ -285,6 +264,10 @@ async fn ten_records_travel_in_a_request() {
             assert_eq!(entry["Id"], at.to_string());
         }
     }
+    // The queue's URL is known from its ARN.
+    let url = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
+    let asked = sqs.asked("ChangeMessageVisibilityBatch");
+    assert!(asked.iter().all(|request| request["QueueUrl"] == url));
 }
 
 #[tokio::test(start_paused = true)]

@@ -75,9 +75,8 @@ async fn the_time_counts_from_a_messages_first_receipt_but_not_from_an_earlier_d
 async fn a_receipt_before_the_longest_visibility_timeout_does_not_count() {
     for (hours, warns) in [(12, true), (13, false)] {
         let bench = taking_its_time(&Sqs::default());
-        bench
-            .run([delivered(&bench, "1", hours * 3600 * SECOND, 1)])
-            .await;
+        let record = delivered(&bench, "1", hours * 3600 * SECOND, 1);
+        bench.run([record]).await;
         assert_eq!(!warnings(&bench).is_empty(), warns, "{hours} hours");
     }
 }

@@ -10,6 +10,7 @@ use sqs_once_local::{
 };
 use tokio::sync::Notify;
 
+use crate::support::envelope_bench::event_bridge;
 use crate::support::wire::{Death, Turn, Wire};
 use crate::support::{Notes, dynamodb};
 
@@ -59,17 +60,9 @@ async fn invoke(function: &Function, event: &Value) -> Result<Value, InvokeError
 }
 
 fn event(order_id: &str) -> Value {
-    json!({
-        "version": "0",
-        "id": "17793124-05d4-b198-2fde-7ededc63b103",
-        "detail-type": "OrderPlaced",
-        "source": "shop.orders",
-        "account": "123456789012",
-        "time": "2026-01-01T00:00:00Z",
-        "region": "eu-central-1",
-        "resources": [],
-        "detail": { "order_id": order_id, "amount_cents": 1299 },
-    })
+    let detail = json!({ "order_id": order_id, "amount_cents": 1299 });
+    let event = event_bridge("17793124-05d4-b198-2fde-7ededc63b103", &detail.to_string());
+    serde_json::from_str(&event).unwrap()
 }
 
 #[tokio::test]

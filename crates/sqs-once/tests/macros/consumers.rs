@@ -21,14 +21,7 @@ struct OrderPlaced {
 }
 
 /// The arguments that the handlers record.
-#[derive(Clone, Default)]
-struct Notes(Arc<Mutex<Vec<String>>>);
-
-impl Notes {
-    fn add(&self, note: String) {
-        self.0.lock().unwrap().push(note);
-    }
-}
+type Notes = Arc<Mutex<Vec<String>>>;
 
 /// Sends the bodies in one batch to a handler with its notes. Returns the notes and the message IDs of the batch item failures.
 async fn run<R: Runnable, const N: usize>(
@@ -38,13 +31,13 @@ async fn run<R: Runnable, const N: usize>(
     let notes = Notes::default();
     let bench = Bench::new(with(notes.clone()));
     let answer = bench.run(Event::new(&bodies)).await;
-    let notes = std::mem::take(&mut *notes.0.lock().unwrap());
+    let notes = std::mem::take(&mut *notes.lock().unwrap());
     (notes, answer.retried().to_vec())
 }
 
 #[handler(key = tenant, namespace = "macros")]
 async fn by_tenant(OrderPlaced { id, tenant }: OrderPlaced, State(notes): State<Notes>) {
-    notes.add(format!("{tenant:?} {id}"));
+    notes.lock().unwrap().push(format!("{tenant:?} {id}"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -62,7 +55,7 @@ async fn a_record_without_its_key_fails_alone_and_is_not_handled() {
 #[handler(key = order.id, namespace = "payments")]
 async fn named(order: OrderPlaced, item: ItemId, State(notes): State<Notes>) {
     drop(order);
-    notes.add(item.to_string());
+    notes.lock().unwrap().push(item.to_string());
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,7 +89,7 @@ async fn with_record_after_the_key_is_written_when_the_work_is_done_and_kept_as_
 
 #[handler(key = order.tenant, fingerprint = order.id, namespace = "macros")]
 async fn compared(order: OrderPlaced, State(notes): State<Notes>) {
-    notes.add(order.id);
+    notes.lock().unwrap().push(order.id);
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +117,7 @@ struct Shipment {
 
 #[handler(key = shipment, namespace = "macros")]
 async fn ship(shipment: Shipment, State(notes): State<Notes>) {
-    notes.add(shipment.note);
+    notes.lock().unwrap().push(shipment.note);
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,14 +137,14 @@ async fn a_payload_that_derives_its_key_is_told_apart_by_its_key_fields() {
 
 #[handler(key = (order.id, MessageKey::attribute("shop")), namespace = "macros")]
 async fn in_a_shop(order: OrderPlaced, State(notes): State<Notes>) {
-    notes.add(order.id);
+    notes.lock().unwrap().push(order.id);
 }
 
 #[batch_handler(key = (order.id, MessageKey::attribute("shop")), namespace = "macros")]
 async fn batch_in_a_shop(orders: Batch<OrderPlaced>, State(notes): State<Notes>) -> BatchOutcome {
     orders
         .payloads()
-        .for_each(|order| notes.add(order.id.clone()));
+        .for_each(|order| notes.lock().unwrap().push(order.id.clone()));
     orders.all_succeeded()
 }
 
@@ -165,12 +158,11 @@ async fn a_key_may_be_of_the_payload_and_of_message_attributes() {
             let record = Record::json(&json!({ "tenant": "a", "id": "1" }));
             record.message_id(shop).attribute("shop", shop)
         };
-        bench
-            .run(Event::new([order("north"), order("south")]))
-            .await;
+        let both = Event::new(["north", "south"].map(order));
+        bench.run(both).await;
         let again = bench.run(Event::new([order("north")])).await;
         again.assert_duplicate("north");
-        assert_eq!(*notes.0.lock().unwrap(), ["1", "1"]);
+        assert_eq!(*notes.lock().unwrap(), ["1", "1"]);
         // The key's item is that of the same parts, wherever they come from.
         assert!(bench.item(&("1", "south")).await.is_some());
     }
@@ -179,7 +171,7 @@ async fn a_key_may_be_of_the_payload_and_of_message_attributes() {
 #[batch_handler(key = (order.tenant, order.id), fingerprint = |order| order.id, namespace = "macros")]
 async fn together(orders: Batch<OrderPlaced>, State(notes): State<Notes>) -> BatchOutcome {
     let ids: Vec<_> = orders.payloads().map(|order| order.id.as_str()).collect();
-    notes.add(ids.join(" "));
+    notes.lock().unwrap().push(ids.join(" "));
     orders.all_succeeded()
 }
 
@@ -196,7 +188,7 @@ async fn a_batch_handler_is_called_once_with_every_event_that_its_key_tells_apar
     for _ in 0..2 {
         bench.run(&event).await.assert_all_acknowledged();
     }
-    assert_eq!(*notes.0.lock().unwrap(), ["1 1 2"]);
+    assert_eq!(*notes.lock().unwrap(), ["1 1 2"]);
     let item = bench.item(&("a", "2")).await.unwrap();
     assert_eq!(item.status, Status::Completed);
 }

@@ -128,14 +128,11 @@ fn the_permissions_are_those_of_the_templates() {
 
     let policies = blocks("iam.md", "json");
     let policies: Vec<_> = policies.iter().map(|policy| actions(policy)).collect();
-    let of_orders = orders
-        .into_iter()
-        .filter(|action| !action.starts_with("xray:"));
-    assert_eq!(policies[0], of_orders.collect());
-    let of_tables = inventory
-        .into_iter()
-        .filter(|action| action.starts_with("dynamodb:"));
-    assert_eq!(&policies[1] | &policies[2], of_tables.collect());
+    let (mut of_orders, mut of_tables) = (orders, inventory);
+    of_orders.retain(|action| !action.starts_with("xray:"));
+    assert_eq!(policies[0], of_orders);
+    of_tables.retain(|action| action.starts_with("dynamodb:"));
+    assert_eq!(&policies[1] | &policies[2], of_tables);
 }
 
 /// An integer of the template. Its name must be unique there.
@@ -208,12 +205,10 @@ fn every_message_is_one_that_the_sources_say() {
 /// The list entries of a page, each in one line.
 fn entries(page: &str) -> Vec<String> {
     let entries = page.split("\n- ").skip(1).map(|entry| {
-        let lines = entry.split_inclusive('\n');
-        let more = lines
-            .clone()
-            .skip(1)
-            .take_while(|line| line.starts_with("  "));
-        plain(&lines.take(1).chain(more).collect::<String>())
+        let mut lines = entry.split_inclusive('\n');
+        let first = lines.next().into_iter();
+        let more = lines.take_while(|line| line.starts_with("  "));
+        plain(&first.chain(more).collect::<String>())
     });
     entries.collect()
 }
@@ -246,9 +241,8 @@ fn every_code_of_a_reason_is_a_heading_of_troubleshooting_and_a_test_reaches_it(
     let codes = codes(&source);
     assert!(codes.len() > 20, "only {} were found", codes.len());
     let guide = read(&root().join("docs/troubleshooting.md"));
-    let (_, section) = guide
-        .split_once("\n## A message failed or is terminal\n")
-        .unwrap();
+    let heading = "\n## A message failed or is terminal\n";
+    let (_, section) = guide.split_once(heading).unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
     let headings = section.lines().filter_map(|line| line.strip_prefix("### "));
     let anchors = Page::read(&guide).anchors();
@@ -275,10 +269,8 @@ fn every_error_of_the_library_is_in_troubleshooting() {
     let guide = plain(&read(&root().join("docs/troubleshooting.md")));
     let mut missing = Vec::new();
     // Examples in comments have errors of their own.
-    let code: Vec<_> = code
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("//"))
-        .collect();
+    let mut code: Vec<_> = code.lines().collect();
+    code.retain(|line| !line.trim_start().starts_with("//"));
     let code = code.join("\n");
     for error in code.split("#[error(").skip(1) {
         let Some(text) = error.trim_start().strip_prefix('"') else {

@@ -97,10 +97,8 @@ fn a_leak_ends_its_process_wherever_it_is_logged() {
         assert_eq!(output.status.code(), Some(101), "{place}: {said}");
         let line = said.lines().find(|line| line.starts_with(LEAKED));
         let place = format!("{place}:");
-        assert!(
-            line.is_some_and(|line| line.contains(&place)),
-            "{place} {said}"
-        );
+        let is_named = line.is_some_and(|line| line.contains(&place));
+        assert!(is_named, "{place} {said}");
     }
     let harmless = this_program(module_path!(), THIS).status().unwrap();
     assert!(harmless.success());

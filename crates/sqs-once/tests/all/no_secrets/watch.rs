@@ -94,10 +94,8 @@ impl<S: Subscriber> Layer<S> for Watch {
 }
 
 fn look(metadata: &Metadata<'static>, record: impl FnOnce(&mut Fields)) {
-    let (file, line) = (
-        metadata.file().unwrap_or_default(),
-        metadata.line().unwrap_or_default(),
-    );
+    let file = metadata.file().unwrap_or_default();
+    let line = metadata.line().unwrap_or_default();
     if let Some(reached) = REACHED.get()
         && reached.lock().unwrap().insert((file, line))
     {
@@ -122,10 +120,8 @@ pub(crate) fn look_through(text: &str, place: impl FnOnce() -> String) {
         let thread = std::thread::current();
         let (name, place) = (thread.name().unwrap_or("a thread"), place());
         let trace = Backtrace::force_capture();
-        say(
-            io::stderr(),
-            &format!("\n{LEAKED}{name}: {secret:?} at {place}:{text}\n{trace}\n"),
-        );
+        let said = format!("\n{LEAKED}{name}: {secret:?} at {place}:{text}\n{trace}\n");
+        say(io::stderr(), &said);
         std::process::exit(101);
     }
 }

@@ -19,8 +19,8 @@ use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Answer, Bench, Event};
 use sqs_once::unstable::breaker::item_id;
 
-use super::{Hang, Service, named};
-use crate::support::{DLQ, SECOND};
+use super::{Hang, Service};
+use crate::support::{DLQ, SECOND, in_simulated_time, named};
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// The template's redrive policy.
@@ -112,21 +112,16 @@ struct World<'a> {
 impl<'a> World<'a> {
     fn new(outage: &'a Outage, mutant: Mutant) -> Self {
         let service = Service::down();
-        let first = Bench::new(consumer(&service))
-            .timeout(TIMEOUT)
-            .max_receive_count(5);
+        let first = service.bench_with_dead_letters().timeout(TIMEOUT);
         let began = first.clock().now();
-        let messages = outage.messages.iter().enumerate();
+        let new = |_| Rc::new(first.beside(consumer(&service)));
+        let visible = |(sent, received): &(Duration, u32)| (began + *sent, *received);
         Self {
             outage,
             mutant,
             began,
-            environments: (0..outage.environments)
-                .map(|_| Rc::new(first.beside(consumer(&service))))
-                .collect(),
-            queue: messages
-                .map(|(message, (sent, received))| (message, (began + *sent, *received)))
-                .collect(),
+            environments: (0..outage.environments).map(new).collect(),
+            queue: outage.messages.iter().map(visible).enumerate().collect(),
             service,
             first,
             hanging: Vec::new(),
@@ -291,7 +286,7 @@ impl<'a> World<'a> {
     }
 }
 
-fn consumer(service: &Service) -> Consumer {
+pub(super) fn consumer(service: &Service) -> Consumer {
     service
         .consumer()
         .queue(Queue::any().dead_letter_queue(DLQ))
@@ -303,30 +298,23 @@ fn outages() -> impl Strategy<Value = Outage> {
     // Each time is a share of the outage.
     let messages = prop::collection::vec((0.0..1.25, 0..MAX_RECEIVE_COUNT), 1..40);
     let hangs = prop::collection::btree_map(0..40usize, 20..14u64 * 60, 0..4);
-    (lasts, 1..6usize, messages, any::<bool>(), hangs).prop_map(
-        |(lasts, environments, messages, dies, hangs)| {
-            let lasts = Duration::from_secs(lasts);
-            let messages = messages.into_iter();
-            let hangs = hangs.into_iter();
-            Outage {
-                lasts,
-                environments,
-                messages: messages
-                    .map(|(share, received)| (lasts.mul_f64(share), received))
-                    .collect(),
-                dies,
-                hangs: hangs
-                    .map(|(turn, secs)| (turn, Duration::from_secs(secs)))
-                    .collect(),
-            }
-        },
-    )
+    let all = (lasts, 1..6usize, messages, any::<bool>(), hangs);
+    all.prop_map(|(lasts, environments, messages, dies, hangs)| {
+        let lasts = Duration::from_secs(lasts);
+        let sent = |(share, received)| (lasts.mul_f64(share), received);
+        let hanging = |(turn, secs)| (turn, Duration::from_secs(secs));
+        Outage {
+            lasts,
+            environments,
+            messages: messages.into_iter().map(sent).collect(),
+            dies,
+            hangs: hangs.into_iter().map(hanging).collect(),
+        }
+    })
 }
 
 fn simulate(outage: &Outage, mutant: Mutant) -> Result {
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_all().start_paused(true).build().unwrap();
-    runtime.block_on(World::new(outage, mutant).run())
+    in_simulated_time(World::new(outage, mutant).run())
 }
 
 /// The deliveries that a message has left after its first one in the outage.
@@ -441,10 +429,8 @@ fn an_outage_of_a_day_buries_no_message_with_three_deliveries_left() {
         let lasts = outage.lasts.as_secs();
         let length = LENGTHS.into_iter().find(|length| lasts <= *length);
         let mut figures = figures.borrow_mut();
-        figures
-            .entry(length.unwrap())
-            .or_default()
-            .add(&outage, &result);
+        let of_length = figures.entry(length.unwrap()).or_default();
+        of_length.add(&outage, &result);
         Ok(())
     });
     if let Err(failure) = outcome {

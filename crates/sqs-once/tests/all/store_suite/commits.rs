@@ -10,11 +10,11 @@ use sqs_once::policy::Disposition;
 use sqs_once::store::StoreErrorKind::Unanswered;
 use sqs_once::store::{Committed, Conflict, Settlement, Store, StoreError};
 use sqs_once::unstable::on_committed;
-use sqs_once_local::{KeyAttribute, TableDescription};
 
 use crate::store_suite::commits_together::{Entry, entry};
 use crate::store_suite::lost_answers::losses;
 use crate::store_suite::support::{Networked, commit_of, new_claims, new_commit, refused, rivals};
+use crate::support::dynamodb::create_shop;
 use crate::support::wire::Turn;
 
 /// The store's table and two tables of the handler, in the same DynamoDB.
@@ -28,15 +28,7 @@ pub(crate) async fn shops() -> [Networked; 2] {
 }
 
 fn with_tables(shop: Networked) -> Networked {
-    for name in ["orders", "stock"] {
-        let description = TableDescription {
-            name: name.to_owned(),
-            partition_key: KeyAttribute::string("id"),
-            sort_key: None,
-            ttl_attribute: None,
-        };
-        shop.table.local.create_table(&description).unwrap();
-    }
+    create_shop(&shop.table.local);
     shop
 }
 
@@ -109,7 +101,7 @@ pub(crate) fn taken(article: &str) -> Update {
         .unwrap()
 }
 
-fn conflict(committed: Committed) -> Conflict {
+pub(crate) fn conflict(committed: Committed) -> Conflict {
     match committed {
         Committed::Conflict(conflict) => *conflict,
         other => panic!("no conflict: {other:?}"),

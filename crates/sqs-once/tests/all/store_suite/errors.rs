@@ -15,6 +15,7 @@ use crate::store_suite::support::{
     TABLE, client, completion, ids, is_written, new_claims, new_commit, recording, settlements,
     store_at,
 };
+use crate::support::assert_contains;
 use crate::support::dynamodb::local;
 use crate::support::wire::{Turn, Wire};
 
@@ -86,30 +87,29 @@ async fn a_refused_request_names_its_fix() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_dynamodbs_leaves_open_whether_it_did_as_it_was_asked() {
+async fn an_answer_that_is_not_dynamodbs_or_says_nothing_is_never_a_yes_and_leaves_open_what_was_done()
+ {
     let internal = json!({"__type": format!("{TYPE}InternalServerError")}).to_string();
-    for (status, body) in [
-        (500, internal.as_str()),
-        (500, ""),
-        (500, "<html>"),
-        (503, "{}"),
-        (200, "<html>"),
-        (403, "<html>"),
-        (200, "{\"Responses\": 7, \"Attributes\": 7}"),
+    let of_other_types = "{\"Responses\": 7, \"Attributes\": 7}";
+    for (status, body, kind, said) in [
+        (500, internal.as_str(), Unanswered, "endpoint"),
+        (500, "", Unanswered, "endpoint"),
+        (500, "<html>", Unanswered, "endpoint"),
+        (503, "{}", Unanswered, "endpoint"),
+        (200, "<html>", Unanswered, "endpoint"),
+        (403, "<html>", Unanswered, "endpoint"),
+        (200, of_other_types, Unanswered, "endpoint"),
+        (200, "", Other, "answer"),
+        (200, "{}", Other, "answer"),
     ] {
         let (_wire, store) = answering(status, body).await;
-        all_are(&store, Unanswered, "endpoint").await;
+        for error in errors_of(&store).await {
+            assert_eq!(error.kind(), kind, "{status} {body:?}: {error}");
+            assert_contains!(error.to_string(), said);
+        }
     }
     // No server listens there.
     all_are(&store_at("http://127.0.0.1:9"), Unanswered, "endpoint").await;
-}
-
-#[tokio::test]
-async fn an_answer_that_says_nothing_is_an_error_and_not_a_yes() {
-    for body in ["", "{}"] {
-        let (_wire, store) = answering(200, body).await;
-        all_are(&store, Other, "answer").await;
-    }
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::store_suite::support::{
     NAMES, OnDynamoDb, TABLE, client, is_written, new_claims, output, process_with_table, store_at,
 };
+use crate::support::assert_contains;
 use crate::support::dynamodb::local;
 
 /// The error for a layout. No server listens at the store's endpoint.
@@ -54,6 +55,11 @@ fn a_name_that_two_attributes_have_is_refused_whichever_they_are() {
             assert!(is_said, "{first}, {second}");
         }
     }
+    // A default name may go to another attribute.
+    let swapped = TableLayout::default().data("owner").owner("data");
+    assert_eq!(refusal(swapped), None);
+    let taken = TableLayout::default().data("owner");
+    assert!(refusal(taken).is_some_and(|it| it.ends_with("expected different names")));
 }
 
 #[test]
@@ -71,15 +77,10 @@ fn stores_of_one_table_have_one_identity_and_of_another_table_or_layout_another(
 }
 
 #[test]
-fn a_default_name_may_go_to_another_attribute() {
-    let swapped = TableLayout::default().data("owner").owner("data");
-    assert_eq!(refusal(swapped), None);
-    let taken = TableLayout::default().data("owner");
-    assert!(refusal(taken).is_some_and(|it| it.ends_with("expected different names")));
-}
-
-#[test]
-fn a_partition_value_needs_a_sort_key_and_fits_into_a_partition_key() {
+fn a_sort_key_needs_a_partition_value_outside_a_function_which_needs_one_and_fits_into_a_partition_key()
+ {
+    let refusal_of_key = refusal(TableLayout::default().sort_key("sk")).unwrap();
+    assert_contains!(refusal_of_key, "AWS_LAMBDA_FUNCTION_NAME");
     let alone = TableLayout::default().partition_value("p");
     let said = "the table layout has a `partition_value` but no `sort_key`";
     assert!(refusal(alone).is_some_and(|it| it.starts_with(said)));
@@ -91,13 +92,6 @@ fn a_partition_value_needs_a_sort_key_and_fits_into_a_partition_key() {
         });
         assert_eq!(refusal(layout), expected);
     }
-}
-
-#[test]
-fn a_sort_key_without_a_partition_value_is_refused_outside_a_function() {
-    let layout = TableLayout::default().sort_key("sk");
-    let refusal = refusal(layout).unwrap();
-    assert!(refusal.contains("AWS_LAMBDA_FUNCTION_NAME"));
 }
 
 #[tokio::test]

@@ -46,23 +46,35 @@ pub(crate) fn store_at(endpoint: &str) -> DynamoDbStore {
     DynamoDbStore::new(client(endpoint, Duration::from_secs(30)), TABLE)
 }
 
-pub(crate) struct InMemory(pub(crate) MemoryStore);
+/// A store whose items are in memory.
+pub(crate) struct InMemory<S> {
+    store: S,
+    items: MemoryStore,
+}
 
-impl Fixture for InMemory {
+impl<S: Store> InMemory<S> {
+    pub(crate) fn new(store: impl FnOnce(MemoryStore) -> S) -> Self {
+        let items = MemoryStore::new();
+        let store = store(items.clone());
+        Self { store, items }
+    }
+}
+
+impl<S: Store> Fixture for InMemory<S> {
     fn store(&self) -> &dyn Store {
-        &self.0
+        &self.store
     }
 
     async fn plant(&self, item: Item) {
-        self.0.put(item);
+        self.items.put(item);
     }
 
     async fn peek(&self, id: &ItemId) -> Option<Item> {
-        self.0.get(id)
+        self.items.get(id)
     }
 
     async fn delete(&self, id: &ItemId) {
-        self.0.remove(id);
+        self.items.remove(id);
     }
 }
 

@@ -3,21 +3,23 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use sqs_once::HandlerError;
+use sqs_once::consumer::{Named, One, Runnable};
 use sqs_once::extract::{BatchParts, FromBatch, FromRecord, RecordParts};
 use sqs_once::key::ItemId;
 use sqs_once::store::{
     AtomicWrites, Begun, Claim, Claimed, FromTransaction, Item, OpenTransaction, Settled,
     Settlement, Settling, Status, Store, StoreError, StoreErrorKind, StoreFuture, Transactions,
 };
+use sqs_once::{Consumer, Handler, HandlerError};
 use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{AtOnce, Counted, Notes, TestStore, Turns, item_id};
+use super::{AtOnce, Bench, Counted, Notes, Order, TestStore, Tested, Turns, item_id};
 
 /// The fate of a request.
 #[derive(Clone, Debug, Default)]
@@ -116,6 +118,46 @@ impl Database {
     fn key(&self, id: &ItemId) -> Arc<tokio::sync::Mutex<()>> {
         let mut keys = self.shared.keys.lock().unwrap();
         Arc::clone(keys.entry(id.clone()).or_default())
+    }
+}
+
+/// A consumer whose handler writes into a database, and what its calls received.
+pub(crate) struct Booking<Kind = One, T = String> {
+    pub(crate) bench: Tested<Kind>,
+    pub(crate) database: Database,
+    pub(crate) seen: Notes<T>,
+}
+
+impl<Kind, T> Deref for Booking<Kind, T> {
+    type Target = Tested<Kind>;
+
+    fn deref(&self) -> &Tested<Kind> {
+        &self.bench
+    }
+}
+
+impl<Kind: Named + Clone, T> Booking<Kind, T>
+where
+    Handler<Kind>: Runnable,
+{
+    /// This handler, which notes its calls here, on a new bench.
+    pub(crate) fn on(handler: Handler<Kind>, seen: Notes<T>) -> Self {
+        let bench = Bench::new();
+        let database = Database::beside(&bench.store);
+        Self {
+            bench: bench
+                .on(handler)
+                .with_consumer(|it| it.store(database.clone())),
+            database,
+            seen,
+        }
+    }
+
+    pub(crate) fn with_consumer(self, settings: impl FnOnce(Consumer) -> Consumer) -> Self {
+        Self {
+            bench: self.bench.with_consumer(settings),
+            ..self
+        }
     }
 }
 
@@ -245,6 +287,11 @@ impl OpenTransaction for Transaction {
             }
         })
     }
+}
+
+/// A function that writes its order's ID.
+pub(crate) async fn book(order: Order, ledger: Ledger) {
+    ledger.write(&order.id);
 }
 
 /// The access of a handler, or of work, to its transaction.

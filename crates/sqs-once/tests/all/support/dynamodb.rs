@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_dynamodb::{Client, Config};
 use sqs_once::DynamoDbStore;
-use sqs_once_local::{LocalDynamoDb, TableDescription};
+use sqs_once_local::{KeyAttribute, LocalDynamoDb, TableDescription};
 
 /// The settings of every client of the tests.
 pub(crate) fn config(endpoint: &str) -> aws_sdk_dynamodb::config::Builder {
@@ -26,4 +26,17 @@ pub(crate) async fn local(table: &TableDescription) -> LocalDynamoDb {
     let local = LocalDynamoDb::memory().await.unwrap();
     local.create_table(table).unwrap();
     local
+}
+
+/// Creates the tables of a handler that sells articles.
+pub(crate) fn create_shop(local: &LocalDynamoDb) {
+    for name in ["orders", "stock"] {
+        let table = TableDescription {
+            name: name.to_owned(),
+            partition_key: KeyAttribute::string("id"),
+            sort_key: None,
+            ttl_attribute: None,
+        };
+        local.create_table(&table).unwrap();
+    }
 }

@@ -4,15 +4,15 @@
 pub(crate) mod database;
 pub(crate) mod dynamodb;
 pub(crate) mod envelope_bench;
+mod log;
+mod notes;
 pub(crate) mod process;
 pub(crate) mod s3;
 pub(crate) mod sqs;
 pub(crate) mod stores;
 
-use std::collections::HashMap;
-use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lambda_events::event::sqs::SqsBatchResponse;
@@ -20,21 +20,20 @@ use lambda_runtime::{Context, LambdaEvent};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use sqs_once::body::{DecodeError, Envelope, Opened};
 use sqs_once::consumer::{EventError, Keyed, Named, One, Runnable, Together};
-use sqs_once::extract::{FromRecord, RecordParts};
+use sqs_once::extract::{FromRecord, Message, RecordParts};
 use sqs_once::handler::{BatchHandlerFn, HandlerFn, RecordAfter};
 use sqs_once::key::{ItemId, KeyExtractor, MessageKey, Namespace};
-use sqs_once::store::{Item, Owner, Status, Timestamp};
+use sqs_once::store::{Item, MemoryStore, Owner, Status, Timestamp};
 use sqs_once::testing::{self, Answer, Event, Record, TestClock};
-use sqs_once::unstable::Random;
+use sqs_once::unstable::{Clock, Random};
 use sqs_once::{
     Batch, BatchOutcome, BusinessKey, Consumer, Handler, HandlerError, Idempotency, ResultExt,
 };
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use tower_service::Service;
-use tracing::field::{Field, Visit};
-use tracing::subscriber::DefaultGuard;
 
 use crate::no_secrets;
 
@@ -87,7 +86,9 @@ macro_rules! assert_lacks {
     }};
 }
 
+pub(crate) use log::{Line, Log};
 pub(crate) use network_for_tests::{self as wire, Turns};
+pub(crate) use notes::{AtOnce, Counted, Noted, Notes, Seen};
 pub(crate) use stores::TestStore;
 pub(crate) use {assert_contains, assert_lacks};
 
@@ -151,79 +152,6 @@ pub(crate) fn several(ids: impl IntoIterator<Item: Serialize>) -> Event {
     Event::new(records)
 }
 
-/// Notes in order. Clones share them.
-#[derive(Clone, Debug)]
-pub(crate) struct Notes<T>(Arc<Mutex<Vec<T>>>);
-
-impl<T> Default for Notes<T> {
-    fn default() -> Self {
-        Self(Arc::default())
-    }
-}
-
-impl<T> Notes<T> {
-    /// The notes, for a test to read, and for its consumer to add to.
-    pub(crate) fn pair() -> (Self, Self) {
-        let notes = Arc::default();
-        (Self(Arc::clone(&notes)), Self(notes))
-    }
-
-    pub(crate) fn add(&self, note: T) {
-        self.0.lock().unwrap().push(note);
-    }
-
-    /// Removes and returns the notes.
-    pub(crate) fn take(&self) -> Vec<T> {
-        std::mem::take(&mut self.0.lock().unwrap())
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.lock().unwrap().len()
-    }
-}
-
-impl<T: Clone> Notes<T> {
-    /// The notes so far.
-    pub(crate) fn all(&self) -> Vec<T> {
-        self.0.lock().unwrap().clone()
-    }
-}
-
-/// The IDs of the orders that a handler received.
-pub(crate) type Seen = Notes<String>;
-
-/// The number of things that exist at the same time. Clones count together.
-#[derive(Clone, Default)]
-pub(crate) struct AtOnce(Arc<Mutex<(usize, usize)>>);
-
-impl AtOnce {
-    /// Counts one more, until the result is dropped.
-    pub(crate) fn enter(&self) -> Counted {
-        let mut count = self.0.lock().unwrap();
-        *count = (count.0 + 1, count.1.max(count.0 + 1));
-        Counted(self.clone())
-    }
-
-    /// The number now.
-    pub(crate) fn now(&self) -> usize {
-        self.0.lock().unwrap().0
-    }
-
-    /// The largest number so far.
-    pub(crate) fn most(&self) -> usize {
-        self.0.lock().unwrap().1
-    }
-}
-
-/// One value that [`AtOnce`] counts.
-pub(crate) struct Counted(AtOnce);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.0.lock().unwrap().0 -= 1;
-    }
-}
-
 /// Its drop panics.
 pub(crate) struct Bomb;
 
@@ -252,6 +180,24 @@ pub(crate) fn held() -> (Handler, Arc<Notify>, Arc<Notify>) {
         async move { go_on.notified().await }
     });
     (handler, begun, go_on)
+}
+
+/// An envelope that is opened by this function.
+pub(crate) struct OpenedBy(pub(crate) fn(&str) -> Result<Opened, DecodeError>);
+
+impl Envelope for OpenedBy {
+    fn open(&self, content: &str, _: &Message) -> Result<Opened, DecodeError> {
+        self.0(content)
+    }
+}
+
+/// A clock that shows these milliseconds.
+pub(crate) struct At(pub(crate) u64);
+
+impl Clock for At {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0)
+    }
 }
 
 /// Another store's transaction, as a handler's argument.
@@ -350,6 +296,25 @@ pub(crate) fn outcome(orders: &Batch<Order>) -> BatchOutcome {
     outcome
 }
 
+/// Delivers records of every end, and asserts that each ends as [`outcome`] says.
+pub(crate) async fn assert_ends_as_said(bench: &Tested<Together>, success: &str) {
+    let batch = ["a", "bad-1", "hopeless-1", "unsaid-1", "b"];
+    assert_eq!(bench.run(batch).await, ["m-1", "m-2", "m-3"]);
+    let expected = [
+        (success, ""),
+        ("failed", "no luck"),
+        ("terminal", "no use"),
+        ("failed", "the batch handler did not say that it succeeded"),
+        (success, ""),
+    ];
+    assert_eq!(told(&ends(bench.lines())), expected);
+}
+
+/// The IDs of a batch's orders.
+pub(crate) fn ids(orders: &Batch<Order>) -> Vec<String> {
+    orders.payloads().map(|order| order.id.clone()).collect()
+}
+
 /// A consumer whose batch handler notes its calls, each of which takes `time`, and ends each record as its order
 /// requests.
 pub(crate) fn noting_batches(time: Duration) -> (Tested<Together>, Calls) {
@@ -358,8 +323,7 @@ pub(crate) fn noting_batches(time: Duration) -> (Tested<Together>, Calls) {
     let (notes, clock) = (calls.clone(), bench.clock.clone());
     let begun = clock.now();
     let consumer = orders().call_batch(move |orders: Batch<Order>| {
-        let ids = orders.payloads().map(|order| order.id.clone());
-        notes.add((clock.now().since(begun), ids.collect()));
+        notes.add((clock.now().since(begun), ids(&orders)));
         async move {
             if !time.is_zero() {
                 sleep(time).await;
@@ -368,6 +332,25 @@ pub(crate) fn noting_batches(time: Duration) -> (Tested<Together>, Calls) {
         }
     });
     (bench.on(consumer), calls)
+}
+
+/// Why a consumer does not start.
+pub(crate) async fn refusal(runs: impl Runnable) -> String {
+    let consumer = Consumer::new(runs).store(MemoryStore::new());
+    consumer.init().await.unwrap_err().to_string()
+}
+
+/// A record whose order and message have this ID.
+pub(crate) fn named(id: impl AsRef<str>) -> Record {
+    let id = id.as_ref();
+    Record::json(&json!({ "id": id })).message_id(id)
+}
+
+/// The item of a claim that has lapsed, of another worker or library.
+pub(crate) fn lapsed(id: ItemId) -> Item {
+    let mut item = Item::new(id, Status::InProgress);
+    item.lease_until = Some(Timestamp::from_secs(1));
+    item
 }
 
 /// Handles records by this key. The payload type has no fields, so only the message can contain the key.
@@ -475,6 +458,27 @@ fn event(records: impl IntoIterator<Item: Into<Value>>) -> Value {
         with(defaults, record(one))
     });
     json!({ "Records": records.collect::<Vec<_>>() })
+}
+
+/// Runs this in simulated time.
+pub(crate) fn in_simulated_time<T>(run: impl Future<Output = T>) -> T {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(run)
+}
+
+/// Runs this on two real threads, and waits for everything that still runs then.
+pub(crate) fn on_two_threads<T>(run: impl Future<Output = T>) -> T {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(run)
+}
+
+/// An invocation with this deadline.
+pub(crate) fn until(deadline: Timestamp) -> Context {
+    let mut context = Context::default();
+    context.deadline = deadline.as_millis();
+    context
 }
 
 /// Invokes a consumer as Lambda does, in real time. The default deadline is in a minute.
@@ -627,6 +631,14 @@ impl Bench {
         outcomes.collect::<Vec<_>>().join(" ")
     }
 
+    /// Frees a key, as `cargo sqs-once key forget` does.
+    pub(crate) fn forget(&self, id: &str) {
+        self.store.change(id, |item| {
+            item.status = Status::InProgress;
+            item.lease_until = Some(Timestamp::default());
+        });
+    }
+
     /// Replaces a key's item with another worker's, whose lease ends after this time.
     pub(crate) fn foreign(&self, id: &str, status: Status, lease: Duration) {
         let mut item = Item::new(item_id(&BusinessKey::new(id).unwrap()), status);
@@ -689,62 +701,4 @@ pub(crate) fn failures(response: &SqsBatchResponse) -> Vec<String> {
 
 pub(crate) fn item_id(key: &BusinessKey) -> ItemId {
     Namespace::new("test").unwrap().item_id(key)
-}
-
-pub(crate) type Line = HashMap<String, String>;
-
-/// The log lines of this thread.
-pub(crate) struct Log {
-    lines: Arc<Mutex<Vec<Line>>>,
-    _guard: DefaultGuard,
-}
-
-impl Log {
-    pub(crate) fn capture() -> Self {
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let layer = Capture(Arc::clone(&lines));
-        Self {
-            lines,
-            _guard: no_secrets::watch::beside(layer),
-        }
-    }
-
-    /// Removes and returns the lines of one target.
-    pub(crate) fn take(&self, target: &str) -> Vec<Line> {
-        let mut lines = self.lines.lock().unwrap();
-        let taken = lines.extract_if(.., |line| line["target"] == target);
-        taken.collect()
-    }
-
-    pub(crate) fn all(&self) -> String {
-        format!("{:?}", self.lines.lock().unwrap())
-    }
-}
-
-struct Capture(Arc<Mutex<Vec<Line>>>);
-
-impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Capture {
-    fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
-        let mut fields = Fields(Line::new());
-        event.record(&mut fields);
-        let mut line = fields.0;
-        line.insert("target".to_owned(), event.metadata().target().to_owned());
-        line.insert("level".to_owned(), event.metadata().level().to_string());
-        let is_record = event.metadata().target() == "sqs_once::record";
-        let is_whole = line.contains_key("code") == line.contains_key("reason");
-        assert!(is_whole || !is_record, "a reason without a code: {line:?}");
-        self.0.lock().unwrap().push(line);
-    }
-}
-
-struct Fields(Line);
-
-impl Visit for Fields {
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.0.insert(field.name().to_owned(), value.to_owned());
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.0.insert(field.name().to_owned(), format!("{value:?}"));
-    }
 }

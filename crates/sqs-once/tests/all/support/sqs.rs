@@ -102,6 +102,16 @@ impl Sqs {
         requests.into_iter().map(|request| request.body).collect()
     }
 
+    /// The reasons of the dead letters so far.
+    pub(crate) fn reasons(&self) -> Vec<String> {
+        let letters = self.asked("SendMessage").into_iter();
+        let reasons = letters.map(|mut sent| {
+            let reason = sent["MessageAttributes"]["sqs-once-reason"]["StringValue"].take();
+            reason.as_str().unwrap().to_owned()
+        });
+        reasons.collect()
+    }
+
     /// Waits for the next request.
     pub(crate) async fn arrived(&self) {
         self.arrived.notified().await;
