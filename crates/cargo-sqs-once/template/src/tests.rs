@@ -5,8 +5,8 @@ use lambda_runtime::{Context, LambdaEvent};
 {%- if source == "sns" %}
 use serde_json::json;
 {%- endif %}
-use sqs_once::testing::{Event, Record};
 use sqs_once::store::Timestamp;
+use sqs_once::testing::{Event, Record};
 use sqs_once_postgres::PostgresStore;
 use sqs_once_postgres::deadpool_postgres::tokio_postgres::{Client, NoTls, connect};
 use tower_service::Service;
