@@ -51,14 +51,12 @@ type Reconcile = Arc<dyn Fn(EarlierAttempt) -> CallFuture<Reconciled> + Send + S
 pub struct UnknownOutcome {
     /// `None` repeats.
     rule: Option<Rule>,
-    /// Whether a token's validity was given to [`UnknownOutcome::repeat`], which has no use for it.
-    is_contradictory: bool,
+    /// How long the service remembers the token of an earlier attempt.
+    token_valid_for: Option<Duration>,
 }
 
 #[derive(Clone, Default)]
 struct Rule {
-    /// How long the service remembers the token of an earlier attempt.
-    token_valid_for: Option<Duration>,
     reconcile: Option<Reconcile>,
     has_warned: Arc<AtomicBool>,
 }
@@ -68,14 +66,14 @@ impl UnknownOutcome {
     pub const fn repeat() -> Self {
         Self {
             rule: None,
-            is_contradictory: false,
+            token_valid_for: None,
         }
     }
 
     fn with(rule: Rule) -> Self {
         Self {
             rule: Some(rule),
-            is_contradictory: false,
+            token_valid_for: None,
         }
     }
 
@@ -131,15 +129,13 @@ impl UnknownOutcome {
     /// Together with [`repeat`](Self::repeat), it fails at [`init`](crate::Consumer::init).
     #[must_use]
     pub fn token_valid_for(mut self, validity: Duration) -> Self {
-        match &mut self.rule {
-            Some(rule) => rule.token_valid_for = Some(validity),
-            None => self.is_contradictory = true,
-        }
+        self.token_valid_for = Some(validity);
         self
     }
 
+    /// Returns whether it has a validity that [`UnknownOutcome::repeat`] has no use for.
     pub(crate) fn is_contradictory(&self) -> bool {
-        self.is_contradictory
+        self.is_repeat() && self.token_valid_for.is_some()
     }
 
     pub(crate) fn is_repeat(&self) -> bool {
@@ -148,17 +144,13 @@ impl UnknownOutcome {
 
     /// Returns how long tokens are valid, if that decides.
     pub(crate) fn validity(&self) -> Option<Duration> {
-        self.rule.as_ref()?.token_valid_for
+        self.token_valid_for
     }
 
     /// Returns what a claim does that finds an attempt of unknown outcome.
     pub(crate) fn on_unknown(&self) -> OnUnknown {
-        match &self.rule {
-            Some(Rule {
-                token_valid_for: None,
-                reconcile,
-                ..
-            }) => match reconcile {
+        match (&self.rule, self.token_valid_for) {
+            (Some(rule), None) => match rule.reconcile {
                 Some(_) => OnUnknown::Ask,
                 None => OnUnknown::Keep,
             },
@@ -174,7 +166,7 @@ impl UnknownOutcome {
         cancel_at: Instant,
     ) -> Option<Reason> {
         let rule = self.rule.as_ref()?;
-        let Some(valid_for) = rule.token_valid_for else {
+        let Some(valid_for) = self.token_valid_for else {
             return attempt.is_unknown.then(|| reason(EARLIER));
         };
         let left = cancel_at.saturating_duration_since(Instant::now());
@@ -230,7 +222,7 @@ impl fmt::Debug for UnknownOutcome {
             Some(false) => "dead letter",
             Some(true) => "reconcile",
         })?;
-        match self.validity() {
+        match self.token_valid_for {
             Some(valid_for) => write!(f, " after {valid_for:?}"),
             None => Ok(()),
         }

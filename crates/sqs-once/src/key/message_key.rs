@@ -139,8 +139,8 @@ impl MessageKey {
     /// beyond 2^53.
     ///
     /// A consumer fails at [`init`](crate::Consumer::init) if the text is not a JMESPath expression, or calls a
-    /// function that JMESPath does not have. A call inside a projection or a filter fails only with the first message
-    /// that reaches it, which then has no key.
+    /// function that JMESPath does not have. A call inside a projection or a filter fails only when a message reaches
+    /// it. That message has no key.
     ///
     /// ```
     /// use sqs_once::key::MessageKey;

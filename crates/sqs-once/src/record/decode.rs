@@ -91,7 +91,7 @@ pub enum DecodeError {
     Envelope {
         /// The envelope's name.
         envelope: &'static str,
-        /// What is wrong, without any value of the body.
+        /// The problem, without any value of the body.
         problem: String,
     },
     /// The body is not base64.
