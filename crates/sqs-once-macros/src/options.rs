@@ -39,9 +39,9 @@ const OF_HANDLER: [(&str, Option<&str>); 13] = [
 const OF_CONSUMER: [(&str, Option<&str>); 8] = [
     ("cache", None),
     ("concurrency", Some("SQS_ONCE_CONCURRENCY")),
-    ("fifo", None),
     ("large_messages", Some("SQS_ONCE_LARGE_MESSAGES")),
     ("margins", None),
+    ("pipe_target", None),
     ("queue", Some("SQS_ONCE_DLQ_URL")),
     ("store", Some("SQS_ONCE_TABLE")),
     ("telemetry", None),

@@ -118,7 +118,6 @@ pub(crate) enum Untried {
     /// The completions of its batch fail.
     Unrecordable,
     GroupStopped,
-    BatchStopped,
     CopyFailed,
     ClaimedTooLate,
     CallMade,
@@ -136,7 +135,6 @@ impl Untried {
             Self::NoMemory => "the bodies of its batch leave no memory for its own body",
             Self::Unrecordable => "keys can't be completed: it was not started",
             Self::GroupStopped => "an earlier message of its group failed",
-            Self::BatchStopped => "an earlier message of the batch failed",
             Self::CopyFailed => "the message with the same key in this batch failed",
             Self::ClaimedTooLate => "its key could not be claimed in half of the batch's time",
             Self::CallMade => "its batch had begun before its key could be claimed",
@@ -158,7 +156,6 @@ impl Untried {
             Self::ClaimedTooLate | Self::CallMade => Code::NotClaimed,
             Self::Unrecordable
             | Self::GroupStopped
-            | Self::BatchStopped
             | Self::CopyFailed
             | Self::BehindUndecided
             | Self::BehindCopy => Code::EarlierMessage,

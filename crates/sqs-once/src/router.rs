@@ -110,10 +110,9 @@ pub(crate) enum RouteError {
     #[error(transparent)]
     Envelope(#[from] DecodeError),
     #[error("no route takes it: it has no {0}")]
-    Unnamed(RouteBy),
-    /// The name is left out, because it may come from the body.
-    #[error("no route takes it: its {0} names none of them")]
-    Unknown(RouteBy),
+    Unnamed(String),
+    #[error("no route takes it: its {0}")]
+    Unknown(String),
     #[error("the envelope, or the router's function, panicked")]
     Panic,
 }
@@ -135,13 +134,38 @@ impl Routing {
             return Ok(place);
         }
         message.correlate(self.correlate.as_ref());
+        let (by, routes) = (&self.by, self.names());
         let error = match name {
-            None => RouteError::Unnamed(self.by.clone()),
-            Some(_) => RouteError::Unknown(self.by.clone()),
+            None => RouteError::Unnamed(format!("{by}; the routes are {routes}")),
+            Some(name) => {
+                let name = if_harmless(&name);
+                RouteError::Unknown(format!("{by}{name} names none of the routes {routes}"))
+            }
         };
         Err(match self.retries_unrouted {
             false => NoRoute::Terminal(error),
             true => NoRoute::Retry(error),
         })
+    }
+
+    /// Returns the names of the routes, for a reason. A long list is cut with the reason.
+    fn names(&self) -> String {
+        let mut names: Vec<_> = self.places.keys().map(|name| format!("`{name}`")).collect();
+        names.sort_unstable();
+        names.join(", ")
+    }
+}
+
+/// Returns a route's name for a log line if it looks like the name of a type. It may come from the body, and a number or
+/// an address there must not be logged.
+fn if_harmless(name: &str) -> String {
+    let is_harmless = name.len() <= 64
+        && name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"._-:/".contains(&byte));
+    match is_harmless {
+        true => format!(" (`{name}`)"),
+        false => String::new(),
     }
 }

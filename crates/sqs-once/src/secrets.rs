@@ -3,6 +3,7 @@
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::config::retry::RetryPartition;
 use aws_sdk_secretsmanager::config::{Builder, Region};
+use aws_sdk_secretsmanager::error::ProvideErrorMetadata;
 
 use futures_util::future::BoxFuture;
 
@@ -27,12 +28,19 @@ pub(crate) fn fetch<'a>(
             .build();
         let request = Client::from_conf(config).get_secret_value().secret_id(arn);
         let answer = request.send().await.map_err(|error| {
+            let (code, message) = (error.code(), error.message());
+            let hint = aws::access_hint(code.unwrap_or_default(), message.unwrap_or_default());
             // Not the `Debug` form, which shows the whole response with the secret.
-            let error = chain(&error);
+            let problem = format!(
+                "names a secret that could not be fetched ({})",
+                chain(&error)
+            );
             ConfigError::invalid(
                 variable,
-                format!("names a secret that could not be fetched ({error})"),
-                "a secret that the function's role may read (secretsmanager:GetSecretValue)",
+                problem,
+                hint.unwrap_or(
+                    "a secret that the function's role may read (secretsmanager:GetSecretValue)",
+                ),
             )
         })?;
         let text = answer.secret_string().map(str::as_bytes);

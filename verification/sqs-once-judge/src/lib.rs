@@ -41,6 +41,8 @@ pub enum Event<T> {
     Left(usize),
     /// The dead-letter queue has confirmed a copy of a message.
     Copied(usize),
+    /// SQS delivers a message for the last time. Whatever becomes of it, the messages of its group need not wait for it.
+    LastDelivery(usize),
     /// The consumer acknowledges a message.
     Acknowledged(usize),
     /// A hook after a message's success, or after its duplicate, has ended well.
@@ -149,6 +151,7 @@ struct Message {
     group: Option<usize>,
     has_left: bool,
     is_copied: bool,
+    is_last_delivery: bool,
     is_hooked: bool,
 }
 
@@ -219,10 +222,12 @@ impl<T: Copy + Ord> Judge<T> {
                 group,
                 has_left: false,
                 is_copied: false,
+                is_last_delivery: false,
                 is_hooked: false,
             }),
             Event::Left(message) => self.messages[message].has_left = true,
             Event::Copied(message) => self.messages[message].is_copied = true,
+            Event::LastDelivery(message) => self.messages[message].is_last_delivery = true,
             Event::Acknowledged(message) => return self.acknowledged(message),
             Event::Hooked(message) => {
                 self.messages[message].is_hooked = true;
@@ -311,7 +316,8 @@ impl<T: Copy + Ord> Judge<T> {
         let first = earlier.position(|other| !other.has_left && other.key == this.key);
         let mut before = self.messages[..first.unwrap_or(message)].iter();
         before.position(|other| {
-            let waits = !other.has_left && !other.is_copied && !self.has_happened(other.key);
+            let is_over = other.has_left || other.is_copied || other.is_last_delivery;
+            let waits = !is_over && !self.has_happened(other.key);
             waits && other.group == this.group && other.key != this.key
         })
     }

@@ -1,5 +1,6 @@
 //! The configuration that all AWS clients of this crate share: region, credentials, endpoints, timeouts, TLS.
 
+mod access;
 mod https;
 mod signature;
 
@@ -14,6 +15,7 @@ use tokio::sync::OnceCell;
 
 use crate::env::process_env;
 
+pub(crate) use access::access_hint;
 pub(crate) use signature::SignAgain;
 #[cfg(feature = "dynamodb")]
 pub(crate) use signature::is_untimely;

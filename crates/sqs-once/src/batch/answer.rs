@@ -73,7 +73,10 @@ pub(crate) async fn answer(
         }
         Ok(_) => "it has no outcome",
         Err(_) => {
-            error!("a batch did not end in time: its open messages are returned");
+            error!(
+                "a batch did not end in time: its open messages are returned. A handler blocks its thread: run blocking code \
+                 in `sqs_once::spawn_blocking`"
+            );
             let _ = timeout(CANCELLED, batch.shutdown()).await;
             "the deadline came before its outcome"
         }

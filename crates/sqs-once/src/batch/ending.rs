@@ -1,5 +1,6 @@
 //! The end of a record: from what happened to it, to its report.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,13 +8,13 @@ use futures_util::future::{BoxFuture, FutureExt};
 use tokio::time::timeout_at;
 use tracing::error;
 
-use crate::breaker::Hiding;
+use crate::breaker::{Hiding, QueueLimits};
 use crate::error::chain;
 use crate::failed::{Cause, DeadLetters, UNANSWERED};
 use crate::handler::IdempotencyToken;
 use crate::idempotency::{PendingSettlement, Refusal, UNCOMPARED};
 use crate::key::{Fingerprint, Payloads};
-use crate::record::CorrelationId;
+use crate::record::{CorrelationId, Message};
 use crate::report::{Code, Entry, Outcome, Report, RouteTally, Untried};
 use crate::store::{StoreError, StoreErrorKind};
 use crate::time::Timestamp;
@@ -37,9 +38,16 @@ pub(super) struct Ended {
     record: usize,
     /// Whether its message group goes on.
     pub(super) goes_on: bool,
-    fingerprint: Option<Fingerprint>,
+    /// What its key is completed for, if it is.
+    completion: Completion,
     is_mismatched: bool,
     sent_at: Timestamp,
+}
+
+/// The payload for which a key was completed, and the value that the handler returned.
+#[derive(Clone)]
+pub(super) struct Completion {
+    fingerprint: Option<Fingerprint>,
     data: Option<Arc<str>>,
 }
 
@@ -106,38 +114,67 @@ impl<'a> Batch<'a> {
             }
             together.ended(at);
         }
-        let goes_on = stopped.is_none();
         if let Some(leader) = record.leads {
             leader.ends(Ended {
                 record: at,
-                goes_on,
-                fingerprint: record.fingerprint,
-                is_mismatched: record.is_mismatched,
+                goes_on: stopped.is_none(),
+                is_mismatched: record.other_completion.is_some(),
+                completion: record.other_completion.unwrap_or(Completion {
+                    fingerprint: record.fingerprint,
+                    data: record.data,
+                }),
                 sent_at: record.sent_at,
-                data: record.data,
             });
-        }
-        if !goes_on {
-            self.stop_strictly();
         }
         stopped
     }
 
-    /// Stops a FIFO queue's batch after a failure, if a failure stops more than its message group.
-    pub(super) fn stop_strictly(&self) {
-        if self.ledger.is_fifo && self.engine.fifo.returns_batch {
-            self.stop.return_rest(Untried::BatchStopped);
+    /// Moves a FIFO queue's message that did not succeed on its last delivery to the dead-letter queue, with the reason.
+    /// SQS would move it without a reason, and the messages behind it unseen: each of their receives is used up, too.
+    pub(super) async fn end_last_delivery(&self, record: &mut Record, report: Report) -> Report {
+        record.is_last_delivery = self.is_last_delivery(record.at).await;
+        match report {
+            Report::Failed(_) | Report::InProgress { .. } if record.is_last_delivery => {
+                let code = report.code().unwrap_or(Code::NoOutcome);
+                let reason = code.because(report.reason().unwrap_or_default());
+                self.end_terminal(record, Cause::from(reason)).await
+            }
+            report => report,
         }
+    }
+
+    /// Returns whether SQS delivers a message no further time, as far as its queue says so.
+    pub(super) async fn is_last_delivery(&self, at: usize) -> bool {
+        let message = &self.ledger.messages[at];
+        let limits = self.queue_limits(message).await;
+        limits
+            .is_some_and(|limits| limits.deliveries.left(message.receive_count().unwrap_or(1)) == 0)
+    }
+
+    /// Returns what a message's queue says about its deliveries. Asks once for all records of the batch.
+    async fn queue_limits(&self, message: &Message) -> Option<QueueLimits> {
+        let Ok(_turn) = self.turns.queues.take(|| None::<Infallible>).await;
+        let now = self.engine.driver().clock.now();
+        let by = self.deadline.requests_by;
+        self.engine.failed.limits(message, now, by).await
     }
 
     /// Returns whether a FIFO message group continues after a record with this report.
     fn group_goes_on(&self, record: &Record, report: &Report) -> bool {
+        // The messages behind it would lack the same dependency.
+        if report.lacks().is_some() {
+            return false;
+        }
         match report {
             Report::Processed { .. } | Report::Duplicate { .. } | Report::Ignored { .. } => true,
             // No later delivery has an effect that the group could wait for.
-            Report::Terminal { .. } if record.is_mismatched => true,
-            Report::Terminal { is_moved, .. } => *is_moved && self.engine.fifo.passes_dead_letters,
-            Report::InProgress { .. } | Report::Failed(_) | Report::Untried(..) => false,
+            Report::Terminal { is_moved, .. } if *is_moved || record.other_completion.is_some() => {
+                true
+            }
+            Report::Terminal { .. }
+            | Report::InProgress { .. }
+            | Report::Failed(_)
+            | Report::Untried(..) => record.is_last_delivery,
         }
     }
 
@@ -167,17 +204,15 @@ impl<'a> Batch<'a> {
     ) -> BoxFuture<'b, Option<Report>> {
         Box::pin(async move {
             let own = record.fingerprint.as_ref();
-            let payloads = Fingerprint::compare(own, leader.fingerprint.as_ref());
+            let payloads = Fingerprint::compare(own, leader.completion.fingerprint.as_ref());
             let Some(report) = self.ledger.report(leader.record) else {
                 let reason = Code::NoOutcome.because("its batch ended early");
                 return Some(Report::failed(reason));
             };
-            // The key may have been completed for this record's payload.
-            let is_other = leader.is_mismatched && payloads != Payloads::Same;
             // The cache may have answered the leader, with a completion that is older than this message.
             let is_newer = record.sent_at > leader.sent_at;
             let is_answered = leader.is_mismatched || matches!(report, Report::Duplicate { .. });
-            if is_other || (is_newer && is_answered) {
+            if is_newer && is_answered {
                 let together = self.together.as_ref();
                 let begun = together.is_some_and(|together| !together.leads_again(record.at));
                 let begun = begun.then_some(Untried::CallMade);
@@ -191,25 +226,25 @@ impl<'a> Batch<'a> {
                 };
                 return Some(self.end_returned(record, returns).await);
             }
-            Some(match report {
-                _ if leader.is_mismatched => self.end_mismatched(record).await,
-                Report::Processed { .. } | Report::Duplicate { .. }
-                    if payloads != Payloads::Different =>
-                {
-                    let duplicate = Refusal::Duplicate {
-                        data: leader.data.clone(),
+            let is_completed = leader.is_mismatched
+                || matches!(report, Report::Processed { .. } | Report::Duplicate { .. });
+            if is_completed {
+                let Completion { fingerprint, data } = leader.completion.clone();
+                let refusal = match (payloads, fingerprint) {
+                    (Payloads::Different, Some(completed)) => {
+                        Refusal::PayloadMismatch { completed, data }
+                    }
+                    (payloads, _) => Refusal::Duplicate {
+                        data,
                         is_compared: payloads == Payloads::Same,
-                    };
-                    self.end_refused(record, duplicate).await
-                }
-                Report::Processed { .. } | Report::Duplicate { .. } => {
-                    self.end_mismatched(record).await
-                }
+                    },
+                };
+                return Some(self.end_refused(record, refusal).await);
+            }
+            Some(match report {
                 Report::InProgress { .. } | Report::Untried(..) => report,
                 // An ignored record has no key, so no other record waits for it.
-                Report::Failed(_) | Report::Terminal { .. } | Report::Ignored { .. } => {
-                    Report::failed(Untried::CopyFailed.reason()).hidden(report.wait())
-                }
+                _ => Report::failed(Untried::CopyFailed.reason()).hidden(report.wait()),
             })
         })
     }
@@ -224,7 +259,13 @@ impl<'a> Batch<'a> {
                 }
                 self.end_done(record, Report::DUPLICATE).await
             }
-            Refusal::PayloadMismatch => self.end_mismatched(record).await,
+            Refusal::PayloadMismatch { completed, data } => {
+                record.other_completion = Some(Completion {
+                    fingerprint: Some(completed),
+                    data,
+                });
+                self.end_mismatched(record).await
+            }
             Refusal::OutcomeUnknown => {
                 self.count_unknown(record);
                 self.end_unknown(record, unknown_outcome::EARLIER).await
@@ -239,7 +280,6 @@ impl<'a> Batch<'a> {
     /// Ends a record whose key was completed for another payload.
     async fn end_mismatched(&self, record: &mut Record) -> Report {
         self.count(record, |tally| tally.payload_mismatches += 1);
-        record.is_mismatched = true;
         let mismatch = self.route(record).and_then(|route| route.mismatch);
         let reason = Code::PayloadMismatch.because(MISMATCHED);
         match mismatch.unwrap_or_default() {
@@ -370,10 +410,13 @@ impl<'a> Batch<'a> {
             };
             let message = &self.ledger.messages[record.at];
             self.unblock_batch_call(record);
+            let queue = self.queue_limits(message).await;
+            let driver = self.engine.driver();
+            let moment = (driver.clock.now(), driver.random.bits());
             let hiding = self
-                .gate
-                .plan_hiding(&dependency, message, &self.stop)
-                .await;
+                .engine
+                .breakers
+                .plan_hiding(&dependency, message, queue, moment);
             let deferred = u64::from(!report.has_failed());
             self.count(record, |tally| tally.deferred += deferred);
             let report = report.lacking(&dependency);
@@ -411,12 +454,12 @@ impl<'a> Batch<'a> {
 
     /// Returns whether a record is in the dead-letter queue.
     async fn send_dead_letter(&self, record: &Record, to: &dyn DeadLetters, cause: &Cause) -> bool {
-        let is_late = || self.stop.is_late().then_some(());
-        let Ok(_turn) = self.turns.moves.take(is_late).await else {
-            return false;
-        };
         let message = &self.ledger.messages[record.at];
-        let sent = timeout_at(self.deadline.requests_by, to.send(message, cause)).await;
+        let send = async {
+            let Ok(_turn) = self.turns.moves.take(|| None::<Infallible>).await;
+            to.send(message, cause).await
+        };
+        let sent = timeout_at(self.deadline.requests_by, send).await;
         let sent = sent.unwrap_or_else(|_| Err(UNANSWERED.into()));
         if let Err(error) = &sent {
             error!(

@@ -53,47 +53,6 @@ pub enum MissingKey {
     Retry,
 }
 
-/// Chooses what a message that does not succeed means for the rest of a FIFO queue's batch.
-///
-/// ```
-/// use sqs_once::consumer::Fifo;
-///
-/// let fifo = Fifo::new().return_batch();
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fifo {
-    pub(super) returns_batch: bool,
-    pub(super) passes_dead_letters: bool,
-}
-
-impl Fifo {
-    /// Returns the rest of the message's group to the queue, also after a dead letter. Other groups continue.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self {
-            returns_batch: false,
-            passes_dead_letters: false,
-        }
-    }
-
-    /// Returns every message of the batch that has not started, in all groups.
-    #[must_use]
-    pub const fn return_batch(mut self) -> Self {
-        self.returns_batch = true;
-        self
-    }
-
-    /// Lets the rest of a message group continue at once after its terminal message was moved to the dead-letter queue.
-    ///
-    /// A terminal message that could not be moved always stops its group. So does one without a dead-letter queue.
-    #[cfg(feature = "sqs")]
-    #[must_use]
-    pub const fn pass_dead_letters(mut self) -> Self {
-        self.passes_dead_letters = true;
-        self
-    }
-}
-
 /// How many keys a request to the store carries.
 #[derive(Clone, Copy)]
 pub(crate) enum Requests {
@@ -132,7 +91,6 @@ pub(crate) struct Engine {
     /// Chooses the route of a record. `None` if there is only one.
     pub(crate) router: Option<Routing>,
     pub(crate) concurrency: NonZeroUsize,
-    pub(crate) fifo: Fifo,
     pub(crate) requests: Requests,
     pub(crate) failed: FailedRecords,
     /// The backoff of records that no route takes.

@@ -75,7 +75,8 @@ impl ErrorRules {
                     };
                 }
                 reason.text += &format!(
-                    " (unavailable: {dependency:?}, on which the handler does not depend)"
+                    " (unavailable: {dependency:?}, on which the handler does not depend: declare it with \
+                     `.depends_on({dependency:?})`)"
                 );
                 None
             }

@@ -9,9 +9,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::breaker::{Breakers, Hiding, Next, Pass, Permit};
+use crate::breaker::{Breakers, Next, Pass, Permit};
 use crate::handler;
-use crate::record::Message;
 use crate::report::Untried;
 use crate::store::{OpenTransaction, Owner};
 use crate::time::Timestamp;
@@ -19,7 +18,7 @@ use crate::time::Timestamp;
 use super::engine::Engine;
 use super::handling::Failure;
 use super::ledger::Ledger;
-use super::line::{Limit, Line, Turn};
+use super::line::{Limit, Turn};
 use super::room::{Room, Slot};
 use super::stop::Stop;
 
@@ -34,8 +33,6 @@ pub(super) struct Gate<'a> {
     room_of: Vec<usize>,
     /// The calls of handlers that run, and the claimed records that wait for one.
     pub(super) handlers: Arc<Limit>,
-    /// The records that wait for their queue's answer about its settings.
-    queues: Line,
     state: Mutex<State>,
 }
 
@@ -43,8 +40,6 @@ pub(super) struct Gate<'a> {
 struct State {
     /// Whether the breakers are being read. No handler that depends on one starts meanwhile.
     is_reading: bool,
-    /// A message of each queue that is being asked for its settings.
-    learning: Vec<Arc<Message>>,
     /// The requests to make.
     requests: Vec<Request>,
     /// The number of requests that are made or to be made.
@@ -60,8 +55,6 @@ enum Request {
         route: usize,
     },
     Close(usize, Owner),
-    /// Ask a message's queue for its settings.
-    Learn(Arc<Message>),
 }
 
 /// Whether a record may be claimed, or its handler may start.
@@ -87,7 +80,6 @@ impl<'a> Gate<'a> {
             rooms: routes.clone().map(|at| Room::of(engine, at)).collect(),
             handlers: Limit::new(engine.concurrency, routes.len()),
             room_of: routes.map(room_of).collect(),
-            queues: Line::new(1),
             state: Mutex::default(),
         };
         if !engine.breakers.is_empty() {
@@ -256,52 +248,6 @@ impl<'a> Gate<'a> {
         }
     }
 
-    /// Decides how long a message stays hidden while a dependency is unavailable. Asks its queue for its settings first,
-    /// until the time for handlers is over.
-    pub(super) async fn plan_hiding(
-        &self,
-        dependency: &str,
-        message: &Arc<Message>,
-        stop: &Stop,
-    ) -> Hiding {
-        let (breakers, driver) = (self.breakers(), self.engine.driver());
-        let arn = arn(message);
-        if self.engine.failed.ways_for(message).visibility.is_some() {
-            self.queues
-                .wait(0, |_| {
-                    let now = driver.clock.now();
-                    if !breakers.asks_queue(arn, now) {
-                        return Some(());
-                    }
-                    if stop.is_late() {
-                        breakers.learn_queue(arn, None, now);
-                        return Some(());
-                    }
-                    self.learn(message);
-                    None
-                })
-                .await;
-        }
-        breakers.plan_hiding(
-            dependency,
-            message,
-            driver.clock.now(),
-            driver.random.bits(),
-        )
-    }
-
-    /// Asks a message's queue, unless it is being asked.
-    fn learn(&self, message: &Arc<Message>) {
-        {
-            let learning = &mut self.state().learning;
-            if learning.iter().any(|other| arn(other) == arn(message)) {
-                return;
-            }
-            learning.push(Arc::clone(message));
-        }
-        self.make(Request::Learn(Arc::clone(message)));
-    }
-
     /// Makes the requests, and wakes the records that wait for a change. Never ends.
     pub(super) async fn drive(&self, changes: watch::Receiver<()>) -> Infallible {
         if self.breakers().is_empty() {
@@ -352,7 +298,6 @@ impl<'a> Gate<'a> {
     fn wake_waiting(&self) {
         self.rooms.iter().for_each(|room| room.line.wake_first());
         self.handlers.line.wake_first();
-        self.queues.wake_all();
     }
 
     async fn send(&self, request: Request) {
@@ -371,14 +316,6 @@ impl<'a> Gate<'a> {
             }
             Request::Close(breaker, owner) => {
                 breakers.close_in_store(breaker, owner, driver, by).await;
-            }
-            Request::Learn(message) => {
-                if let Some(queue) = &self.engine.failed.ways_for(&message).visibility {
-                    let answer = queue.limits(&message, by).await;
-                    breakers.learn_queue(arn(&message), answer, driver.clock.now());
-                }
-                let learning = &mut self.state().learning;
-                learning.retain(|other| arn(other) != arn(&message));
             }
         }
     }
@@ -408,8 +345,4 @@ impl Running {
         self.turn.keep(code, (transaction, permit));
         None
     }
-}
-
-fn arn(message: &Message) -> &str {
-    message.queue_arn().unwrap_or_default()
 }

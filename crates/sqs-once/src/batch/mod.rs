@@ -28,7 +28,7 @@ pub(crate) mod watchdog;
 pub(crate) use answer::answer;
 pub(crate) use engine::Requests;
 pub(crate) use engine::{Engine, Route};
-pub use engine::{Fifo, MissingKey, PayloadMismatch};
+pub use engine::{MissingKey, PayloadMismatch};
 pub(crate) use error_rules::ErrorRules;
 pub use hooks::RecordEnd;
 pub(crate) use hooks::{Hook, Hooks, hook};

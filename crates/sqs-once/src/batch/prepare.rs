@@ -200,7 +200,7 @@ impl From<&PrepareError> for Code {
         match error {
             PrepareError::Ignored(_) => Self::NoEvent,
             PrepareError::Envelope(_) => Self::EnvelopeUnreadable,
-            PrepareError::NoBody | PrepareError::Body(_) => Self::BodyUnreadable,
+            PrepareError::NoBody(_) | PrepareError::Body(_) => Self::BodyUnreadable,
             PrepareError::Key(error) => Self::from(error),
             PrepareError::Fingerprint(_) => Self::ExtractorFailed,
             PrepareError::Panic => Self::PreparationPanicked,

@@ -21,7 +21,7 @@ use crate::time::Timestamp;
 
 use super::call::{Admitted, Owned};
 use super::claims::{Candidate, Places};
-use super::ending::Returns;
+use super::ending::{Completion, Returns};
 use super::engine::{MissingKey, Route};
 use super::gate::{self, Way};
 use super::leaders::{Leader, Place};
@@ -39,8 +39,10 @@ pub(super) struct Record {
     pub(super) key: Option<Arc<BusinessKey>>,
     pub(super) item: Option<ItemId>,
     pub(super) fingerprint: Option<Fingerprint>,
-    /// Whether its key was completed for another payload.
-    pub(super) is_mismatched: bool,
+    /// The completion of its key, if that is for another payload.
+    pub(super) other_completion: Option<Completion>,
+    /// Whether SQS delivers the message no further time. Known only of a FIFO queue's message that did not succeed.
+    pub(super) is_last_delivery: bool,
     /// When SQS received the message, or zero if its consumer has no cache.
     pub(super) sent_at: Timestamp,
     pub(super) taken_up: Option<Instant>,
@@ -80,7 +82,8 @@ impl Record {
             key: None,
             item: None,
             fingerprint: None,
-            is_mismatched: false,
+            other_completion: None,
+            is_last_delivery: false,
             sent_at: Timestamp::default(),
             taken_up: None,
             span: None,
@@ -122,7 +125,10 @@ impl<'a> Batch<'a> {
         while self.take(record.at) {
             record.taken_up = Some(Instant::now());
             let report = self.attempt(&mut record, start.take()).await;
-            let report = report.unwrap_or_else(|early| early);
+            let mut report = report.unwrap_or_else(|early| early);
+            if self.ledger.is_fifo && !report.is_acknowledged() {
+                report = Box::pin(self.end_last_delivery(&mut record, report)).await;
+            }
             if let Some(stopped) = self.end(record, report) {
                 return self.return_group(rest, &stopped).await;
             }
@@ -156,7 +162,7 @@ impl<'a> Batch<'a> {
         let span = self.span(record);
         let chosen = span
             .in_scope(|| caught(|| router.choose(message)))
-            .unwrap_or_else(|_| Err(NoRoute::Terminal(RouteError::Panic)));
+            .unwrap_or(Err(NoRoute::Terminal(RouteError::Panic)));
         log_correlation(message, span);
         let route = chosen?;
         span.record("route", self.engine.routes[route].name.as_deref());

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
+use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -59,6 +60,8 @@ pub(super) struct Turns {
     pub(super) fetches: Arc<Limit>,
     pub(super) hooks: Arc<Limit>,
     pub(super) moves: Arc<Limit>,
+    /// Asking a queue for its limits.
+    pub(super) queues: Arc<Limit>,
 }
 
 #[derive(Default)]
@@ -116,6 +119,7 @@ impl<'a> Batch<'a> {
                 fetches: Limit::new(engine.concurrency, 1),
                 hooks: Limit::new(engine.concurrency, 1),
                 moves: Limit::new(engine.concurrency, 1),
+                queues: Limit::new(NonZeroUsize::MIN, 1),
             },
             counts: Counts::default(),
             taken: Mutex::new(vec![false; ledger.messages.len()]),

@@ -380,7 +380,7 @@ impl<'a> Batch<'a> {
         let mut failed = HashMap::new();
         let mut lanes: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for one in handled {
-            let behind = failed.get(&group(one.at)).filter(|_| self.ledger.is_fifo);
+            let behind = failed.get(&group(one.at));
             let called = match one.result {
                 // Nothing has to commit before it ends.
                 Ok(_) if together.commits_in_order && behind.is_some() => {
@@ -393,7 +393,12 @@ impl<'a> Batch<'a> {
                         Failure::Unavailable { dependency, .. } => Some(Arc::clone(dependency)),
                         _ => None,
                     };
-                    failed.entry(group(one.at)).or_insert(lacked);
+                    // No later delivery has an effect that its group could wait for.
+                    if self.ledger.is_fifo
+                        && (lacked.is_some() || !self.is_last_delivery(one.at).await)
+                    {
+                        failed.entry(group(one.at)).or_insert(lacked);
+                    }
                     let _ = one.called.send(Called::Ended {
                         result: Err(failure),
                         transaction: None,
@@ -476,7 +481,6 @@ impl<'a> Batch<'a> {
             } else if let Some(returns) = stopped.get(&group) {
                 if let Some(behind) = joined.remove(&at) {
                     let _ = behind.called.send(Called::Left(returns.clone()));
-                    self.stop_strictly();
                 }
             } else {
                 let copy = copies.get(&at);

@@ -1,8 +1,6 @@
 //! The breakers of a consumer: their states in this environment, and the requests that change the shared ones.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -21,9 +19,6 @@ use super::circuit::{Circuit, Next, Pass, Tried};
 use super::dependency::Dependency;
 use super::{Hiding, LOG, QueueLimits, hidden_for};
 
-/// How long a queue's answer counts, since its settings may change during an outage.
-const ASK_AGAIN: Duration = Duration::from_secs(60);
-
 /// All breakers of a consumer. Its batches share them.
 pub(crate) struct Breakers {
     dependencies: Vec<Dependency>,
@@ -33,15 +28,6 @@ pub(crate) struct Breakers {
     limits_handlers: bool,
     states: Mutex<States>,
     changed: watch::Sender<()>,
-    /// By the queue's ARN: a function may have several queues.
-    queues: Mutex<HashMap<String, Known>>,
-}
-
-/// What a queue said last, and when it was asked last.
-#[derive(Clone, Copy)]
-struct Known {
-    queue: Option<QueueLimits>,
-    asked: Timestamp,
 }
 
 struct States {
@@ -148,7 +134,6 @@ impl Breakers {
                 read_at: None,
             }),
             changed: watch::Sender::new(()),
-            queues: Mutex::default(),
         }
     }
 
@@ -161,20 +146,6 @@ impl Breakers {
             .iter()
             .map(|one| item_id(one.name()))
             .collect()
-    }
-
-    /// Returns whether the queue with this ARN must be asked for its settings.
-    pub(crate) fn asks_queue(&self, arn: &str, now: Timestamp) -> bool {
-        let known = self.queues().get(arn).copied();
-        known.is_none_or(|known| now.since(known.asked) >= ASK_AGAIN)
-    }
-
-    /// Enters a queue's answer. If the queue did not answer, its last answer holds.
-    pub(crate) fn learn_queue(&self, arn: &str, answer: Option<QueueLimits>, asked: Timestamp) {
-        let mut queues = self.queues();
-        let last = queues.get(arn).and_then(|known| known.queue);
-        let queue = answer.or(last);
-        queues.insert(arn.to_owned(), Known { queue, asked });
     }
 
     /// Returns a receiver that sees every change.
@@ -322,16 +293,14 @@ impl Breakers {
         Some(Arc::clone(self.dependencies[*at].name()))
     }
 
-    /// Decides how long a message stays hidden while the dependency with this name is unavailable.
+    /// Decides how long a message stays hidden while the dependency with this name is unavailable, from its queue's limits.
     pub(crate) fn plan_hiding(
         &self,
         name: &str,
         message: &Message,
-        now: Timestamp,
-        bits: u128,
+        queue: Option<QueueLimits>,
+        (now, bits): (Timestamp, u128),
     ) -> Hiding {
-        let arn = message.queue_arn().unwrap_or_default();
-        let queue = self.queues().get(arn).and_then(|known| known.queue);
         let mut named = self.dependencies.iter().zip(self.states().circuits.clone());
         let named = named.find(|(one, _)| **one.name() == *name);
         let (Some((one, circuit)), Some(queue)) = (named, queue) else {
@@ -495,10 +464,6 @@ impl Breakers {
             ),
             Ok(Settled::Written) => {}
         }
-    }
-
-    fn queues(&self) -> MutexGuard<'_, HashMap<String, Known>> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn states(&self) -> MutexGuard<'_, States> {

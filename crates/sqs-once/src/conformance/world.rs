@@ -143,7 +143,7 @@ impl<'a, F: Fixture> World<'a, F> {
                 Refusal::InProgress { .. } => InProgress,
                 Refusal::Duplicate { is_compared, .. } if is_compared => Duplicate,
                 Refusal::Duplicate { .. } => Uncompared,
-                Refusal::PayloadMismatch => Mismatch,
+                Refusal::PayloadMismatch { .. } => Mismatch,
                 Refusal::OutcomeUnknown | Refusal::UnknownStatus(_) => UnknownStatus,
             },
         });

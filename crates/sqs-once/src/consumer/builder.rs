@@ -157,6 +157,10 @@ impl Consumer {
         self.settings.telemetry.after_answer.clone()
     }
 
+    pub(crate) fn is_pipe_target(&self) -> bool {
+        self.settings.is_pipe_target
+    }
+
     pub(crate) async fn identity(&self) -> Result<&Identity, ConfigError> {
         Ok(&self.engine().await?.identity)
     }

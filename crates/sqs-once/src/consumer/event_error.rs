@@ -17,6 +17,13 @@ pub enum EventError {
         /// The record's index, counted from 0.
         index: usize,
     },
+    /// The event is a bare array of records, which only an EventBridge pipe sends.
+    #[error(
+        "the event is a bare array of records, and not the event of an event source mapping, which has them in `Records`: give \
+         the queue an event source mapping, or call `.pipe_target()` on the consumer if an EventBridge pipe has this function as \
+         its target"
+    )]
+    NoRecords,
     /// The invocation has no deadline, so no lease would be long enough.
     #[error(
         "the invocation has no deadline (Lambda-Runtime-Deadline-Ms): a claim's lease can't be known, so nothing is started"
@@ -32,6 +39,7 @@ impl From<EventError> for Diagnostic {
     fn from(error: EventError) -> Self {
         let error_type = match error {
             EventError::NoMessageId { .. } => "NoMessageId",
+            EventError::NoRecords => "NoRecords",
             EventError::NoDeadline => "NoDeadline",
             EventError::Config(_) => "ConfigError",
         };

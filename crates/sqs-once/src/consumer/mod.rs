@@ -13,7 +13,6 @@ mod settings;
 #[cfg(feature = "testing")]
 mod testing;
 
-pub use crate::batch::Fifo;
 #[cfg(feature = "sqs")]
 pub use crate::failed::Queue;
 pub use crate::idempotency::{Cache, Margins};

@@ -1,6 +1,5 @@
 //! The settings of a consumer.
 
-use crate::batch::Fifo;
 #[cfg(feature = "sqs")]
 use crate::failed::Queue;
 use crate::idempotency::{StoreSettings, shared_settings};
@@ -37,10 +36,15 @@ impl Consumer {
         self.set(|settings| settings.concurrency = Some(concurrency))
     }
 
-    /// Sets what else of a FIFO queue's batch returns to the queue when a message does not succeed. Default:
-    /// [`Fifo::new`].
-    pub fn fifo(self, fifo: Fifo) -> Self {
-        self.set(|settings| settings.fifo = fifo)
+    /// Accepts the events of an EventBridge pipe from SQS whose **target** is this function. Such an event is a bare array
+    /// of records. Default: only the events of an event source mapping; a bare array fails the invocation with
+    /// [`EventError::NoRecords`](super::EventError::NoRecords).
+    ///
+    /// A pipe reads the function's batch item failures only from its target, and only with the invocation type
+    /// `REQUEST_RESPONSE` (the default). **As the enrichment of a pipe, or with `FIRE_AND_FORGET`, each failed message is
+    /// deleted.** A pipe's input template must leave the records as they are.
+    pub fn pipe_target(self) -> Self {
+        self.set(|settings| settings.is_pipe_target = true)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use crate::batch::{Engine, Fifo, Requests, Route};
+use crate::batch::{Engine, Requests, Route};
 use crate::breaker::{Breakers, Dependency};
 use crate::config::EnvSettings;
 use crate::env::process_env;
@@ -22,7 +22,7 @@ const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("10 is no
 pub(super) struct Settings {
     pub(super) store: StoreSettings,
     pub(super) concurrency: Option<usize>,
-    pub(super) fifo: Fifo,
+    pub(super) is_pipe_target: bool,
     /// Of a simulation. A function has the one of its environment.
     pub(super) requests: Option<Requests>,
     pub(super) failed: FailedSettings,
@@ -109,7 +109,6 @@ impl Settings {
             routes,
             router,
             concurrency,
-            fifo: self.fifo,
             requests: self.requests.unwrap_or(match env.has_single_requests {
                 true => Requests::Single,
                 false => Requests::Batched,

@@ -7,6 +7,7 @@ mod backoff;
 mod dead_letters;
 #[cfg(all(feature = "sqs", feature = "testing"))]
 mod isolated;
+mod limits;
 #[cfg(feature = "sqs")]
 mod queue;
 mod settings;

@@ -5,16 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio::time::Instant;
 
+use crate::breaker::QueueLimits;
 use crate::config::EnvSettings;
 #[cfg(feature = "sqs")]
 use crate::env::process_env;
 use crate::error::ConfigError;
 use crate::record::Message;
-use crate::time::Clock;
+use crate::time::{Clock, Timestamp};
 
 #[cfg(all(feature = "sqs", feature = "testing"))]
 use super::isolated::Queues;
+use super::limits::Answers;
 use super::{DeadLetters, Visibility};
 #[cfg(feature = "sqs")]
 use super::{
@@ -37,6 +40,7 @@ pub(crate) struct FailedSettings {
 pub(crate) struct FailedRecords {
     by_arn: BTreeMap<String, Ways>,
     others: Ways,
+    limits: Answers,
 }
 
 /// Where a queue's failed messages go: to its dead-letter queue, or back after a while.
@@ -52,6 +56,17 @@ impl FailedRecords {
         let arn = message.queue_arn();
         arn.and_then(|arn| self.by_arn.get(arn))
             .unwrap_or(&self.others)
+    }
+
+    /// Returns what a message's queue says about its deliveries, if it can be asked and has answered.
+    pub(crate) async fn limits(
+        &self,
+        message: &Message,
+        now: Timestamp,
+        by: Instant,
+    ) -> Option<QueueLimits> {
+        let queue = self.ways_for(message).visibility.as_deref()?;
+        self.limits.limits(queue, message, now, by).await
     }
 
     /// Hides each message for its time from now; `ran` is how long its batch ran.

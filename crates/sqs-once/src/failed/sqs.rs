@@ -38,16 +38,19 @@ impl LazyClient {
 /// A part of the error's code if the role lacks a permission.
 pub(super) const DENIED: &str = "AccessDenied";
 
-/// Formats an error in one line. Leaves out SQS's own message, because it quotes receipt handles and message groups.
+/// Formats an error in one line. SQS's own message may quote receipt handles and message groups, except about access.
 pub(super) fn describe<E>(error: &SdkError<E>, action: &str) -> String
 where
     E: ProvideErrorMetadata + Error + 'static,
 {
     if error.as_service_error().is_none() {
-        return chain(error);
+        return format!("SQS did not answer: {}", chain(error));
     }
     let code = error.code().unwrap_or("an error without a code");
-    let help = if code.contains(DENIED) {
+    let message = error.message().unwrap_or_default();
+    let help = if let Some(hint) = aws::access_hint(code, message) {
+        format!(" ({message}): {hint}")
+    } else if code.contains(DENIED) {
         format!(": the function's role must allow {action} on the queue")
     } else if code.contains("NonExistentQueue") || code.contains("QueueDoesNotExist") {
         ": no queue has that URL".to_owned()

@@ -5,6 +5,7 @@ use std::slice;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
+use aws_sdk_sqs::config::endpoint::{DefaultResolver, Params, ResolveEndpoint};
 use aws_sdk_sqs::types::{ChangeMessageVisibilityBatchRequestEntry, QueueAttributeName};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt};
@@ -52,8 +53,8 @@ impl SourceQueue {
         }
     }
 
-    fn url_of(&self, message: &Message) -> Option<String> {
-        url_from_arn(message.queue_arn()?, self.endpoint.as_deref())
+    async fn url_of(&self, message: &Message) -> Option<String> {
+        url_from_arn(message.queue_arn()?, self.endpoint.as_deref()).await
     }
 
     /// Sends one request. Returns how many entries failed, and why.
@@ -87,6 +88,7 @@ impl SourceQueue {
     ) -> Result<HashMap<QueueAttributeName, String>, String> {
         let url = self
             .url_of(message)
+            .await
             .ok_or("the event has no ARN of a queue")?;
         let client = self.client.get().await;
         let asked = client.get_queue_attributes().queue_url(url);
@@ -107,8 +109,12 @@ fn max_receive_count(policy: &str) -> Option<u32> {
 impl Visibility for SourceQueue {
     fn hide<'a>(&'a self, waits: Vec<(&'a Message, Duration)>, ran: Duration) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            let url = waits.first().and_then(|(first, _)| self.url_of(first));
-            let Some(url) = url else { return };
+            let Some((first, _)) = waits.first() else {
+                return;
+            };
+            let Some(url) = self.url_of(first).await else {
+                return;
+            };
             let now = self.clock.now();
             let entries = waits
                 .into_iter()
@@ -188,8 +194,9 @@ impl Visibility for SourceQueue {
                     warn!(
                         queue = message.queue_arn(),
                         error,
-                        "the queue's settings are unknown, so that its messages are not hidden for the length of an \
-                         outage: the function's role must allow sqs:GetQueueAttributes"
+                        "the queue's settings are unknown, so that a message's last delivery is not recognised, and \
+                         messages are not hidden for the length of an outage: the function's role must allow \
+                         sqs:GetQueueAttributes"
                     );
                 })
                 .ok()
@@ -222,44 +229,57 @@ fn visibility_timeout(message: &Message, wait: Duration, now: Timestamp, ran: Du
 
 /// `arn:aws:sqs:eu-central-1:123456789012:orders` has the URL
 /// `https://sqs.eu-central-1.amazonaws.com/123456789012/orders`.
-fn url_from_arn(arn: &str, endpoint: Option<&str>) -> Option<String> {
-    let ["arn", partition, "sqs", region, account, name] = arn_parts(arn)? else {
+async fn url_from_arn(arn: &str, endpoint: Option<&str>) -> Option<String> {
+    let ["arn", _, "sqs", region, account, name] = arn_parts(arn)? else {
         return None;
     };
     let endpoint = match endpoint {
         Some(endpoint) => endpoint.trim_end_matches('/').to_owned(),
-        None if partition == "aws-cn" => format!("https://sqs.{region}.amazonaws.com.cn"),
-        None => format!("https://sqs.{region}.amazonaws.com"),
+        None => endpoint_in(region).await?,
     };
     Some(format!("{endpoint}/{account}/{name}"))
+}
+
+/// Returns the endpoint of SQS in a region by the rules of the SDK. Each partition has its own domain.
+async fn endpoint_in(region: &str) -> Option<String> {
+    let params = Params::builder().region(region).build().ok()?;
+    let rules = DefaultResolver::new();
+    let endpoint = rules.resolve_endpoint(&params).await.ok()?;
+    Some(endpoint.url().to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_queues_url_follows_from_its_arn() {
-        for (arn, endpoint, url) in [
-            (
-                "arn:aws:sqs:eu-central-1:123456789012:orders.fifo",
-                None,
-                Some("https://sqs.eu-central-1.amazonaws.com/123456789012/orders.fifo"),
-            ),
-            (
-                "arn:aws-cn:sqs:cn-north-1:123456789012:orders",
-                None,
-                Some("https://sqs.cn-north-1.amazonaws.com.cn/123456789012/orders"),
-            ),
-            (
-                "arn:aws:sqs:eu-central-1:123456789012:orders",
-                Some("http://localhost:4566/"),
-                Some("http://localhost:4566/123456789012/orders"),
-            ),
-            ("arn:aws:sns:eu-central-1:123456789012:orders", None, None),
-            ("orders", None, None),
+    #[tokio::test]
+    async fn a_queues_url_follows_from_its_arn_in_each_partition() {
+        for (partition, region, domain) in [
+            ("aws", "eu-central-1", "amazonaws.com"),
+            ("aws-cn", "cn-north-1", "amazonaws.com.cn"),
+            ("aws-us-gov", "us-gov-west-1", "amazonaws.com"),
+            ("aws-eusc", "eusc-de-east-1", "amazonaws.eu"),
+            ("aws-iso", "us-iso-east-1", "c2s.ic.gov"),
+            ("aws-iso-b", "us-isob-east-1", "sc2s.sgov.gov"),
+            ("aws-iso-e", "eu-isoe-west-1", "cloud.adc-e.uk"),
+            ("aws-iso-f", "us-isof-south-1", "csp.hci.ic.gov"),
         ] {
-            assert_eq!(url_from_arn(arn, endpoint).as_deref(), url, "{arn}");
+            let arn = format!("arn:{partition}:sqs:{region}:123456789012:orders.fifo");
+            let url = format!("https://sqs.{region}.{domain}/123456789012/orders.fifo");
+            assert_eq!(url_from_arn(&arn, None).await, Some(url));
+        }
+    }
+
+    #[tokio::test]
+    async fn another_endpoint_replaces_the_regions() {
+        let arn = "arn:aws:sqs:eu-central-1:123456789012:orders";
+        let url = url_from_arn(arn, Some("http://localhost:4566/")).await;
+        assert_eq!(
+            url.as_deref(),
+            Some("http://localhost:4566/123456789012/orders")
+        );
+        for arn in ["arn:aws:sns:eu-central-1:123456789012:orders", "orders"] {
+            assert_eq!(url_from_arn(arn, None).await, None);
         }
     }
 }

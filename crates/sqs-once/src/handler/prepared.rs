@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::key::{BusinessKey, Fingerprint, KeyError};
-use crate::record::{BodyMemory, DecodeError, Message};
+use crate::record::{BodyMemory, DecodeError, Message, NoBody};
 
 use super::HandlerError;
 
@@ -40,8 +40,8 @@ pub(crate) enum PrepareError {
     Ignored(String),
     #[error(transparent)]
     Envelope(DecodeError),
-    #[error("the message has no body")]
-    NoBody,
+    #[error(transparent)]
+    NoBody(NoBody),
     #[error(transparent)]
     Body(#[from] DecodeError),
     #[error(transparent)]

@@ -46,7 +46,8 @@ impl<T: Send + 'static, K: KeyExtractor<T>> Reader<T, K> {
     ) -> Preparing<T> {
         match &self.decoder.0 {
             Kind::AtOnce(decoder) => {
-                let body = message.content().ok_or(PrepareError::NoBody);
+                let body = message.content();
+                let body = body.ok_or_else(|| PrepareError::NoBody(message.no_body()));
                 let payload = body.and_then(|body| Ok(decoder.decode(body, message)?));
                 let prepared =
                     payload.and_then(|payload| self.prepared(payload, message, with_fingerprint));
@@ -58,7 +59,7 @@ impl<T: Send + 'static, K: KeyExtractor<T>> Reader<T, K> {
                 let future = Box::pin(async move {
                     Ok(match decoded.await? {
                         Some(payload) => reader.prepared(payload, &message, with_fingerprint),
-                        None => Err(PrepareError::NoBody),
+                        None => Err(PrepareError::NoBody(message.no_body())),
                     })
                 });
                 Preparing::Waits(Waits {

@@ -38,7 +38,12 @@ pub enum Refusal {
         is_compared: bool,
     },
     /// The key was completed for another payload: two events share one key.
-    PayloadMismatch,
+    PayloadMismatch {
+        /// The fingerprint of that payload.
+        completed: Fingerprint,
+        /// The completion's value.
+        data: Option<Arc<str>>,
+    },
     /// An earlier attempt is of unknown outcome, and the key keeps it.
     OutcomeUnknown,
     /// This version does not know the item's status. The key is neither done nor free.
@@ -270,13 +275,22 @@ fn refusal(fingerprint: Option<&Fingerprint>, item: &Item) -> Refusal {
         Status::InProgress => Refusal::InProgress {
             lease_until: item.lease_until,
         },
-        Status::Completed => match Fingerprint::compare(fingerprint, item.fingerprint.as_ref()) {
-            Payloads::Different => Refusal::PayloadMismatch,
-            payloads => Refusal::Duplicate {
-                data: item.data.clone(),
-                is_compared: payloads == Payloads::Same,
-            },
-        },
+        Status::Completed => {
+            let data = item.data.clone();
+            match (
+                Fingerprint::compare(fingerprint, item.fingerprint.as_ref()),
+                &item.fingerprint,
+            ) {
+                (Payloads::Different, Some(completed)) => Refusal::PayloadMismatch {
+                    completed: completed.clone(),
+                    data,
+                },
+                (payloads, _) => Refusal::Duplicate {
+                    data,
+                    is_compared: payloads == Payloads::Same,
+                },
+            }
+        }
         Status::Unknown(status) => Refusal::UnknownStatus(status.clone()),
     }
 }

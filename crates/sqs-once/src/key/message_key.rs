@@ -160,6 +160,9 @@ impl<T> KeyExtractor<T> for MessageKey {
     fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
         let found = |value, name| BusinessKey::new(attribute(value, name)?);
         match &self.0 {
+            Source::Attribute(name) if message.has_binary(name) => Err(KeyError::WrongType {
+                found: "a binary attribute",
+            }),
             Source::Attribute(name) => found(message.attribute(name), name),
             Source::SystemAttribute(name) => found(message.system_attribute(name), name),
             Source::Group => found(message.group_id(), "MessageGroupId"),

@@ -3,14 +3,20 @@
 use std::fmt;
 
 use aws_lambda_events::event::sqs::SqsEvent;
-use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::record::{Message, RawRecord};
 
-pub(super) fn messages(event: SqsEvent) -> Vec<Message> {
-    linked(event.records.into_iter().map(RawRecord::from))
+impl From<SqsEvent> for LenientEvent {
+    fn from(event: SqsEvent) -> Self {
+        Self {
+            messages: linked(event.records.into_iter().map(RawRecord::from)),
+            is_bare: false,
+        }
+    }
 }
 
 /// Creates the messages of an event, each with the one before it.
@@ -27,10 +33,32 @@ fn linked<'a>(records: impl ExactSizeIterator<Item = RawRecord<'a>>) -> Vec<Mess
 /// One broken record, such as one with half a surrogate pair in its body, fails all of `SqsEvent`. Here it becomes a
 /// message without a body, which fails alone. It borrows from its input, so it can be parsed only from a slice or a
 /// string.
-pub(crate) struct LenientEvent(pub(crate) Vec<Message>);
+pub(crate) struct LenientEvent {
+    pub(crate) messages: Vec<Message>,
+    /// Whether it is a bare array of records, as an EventBridge pipe sends it.
+    pub(crate) is_bare: bool,
+}
 
 impl<'de> Deserialize<'de> for LenientEvent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // serde's error would quote the event, and the runtime logs it.
+        let event = deserializer.deserialize_any(AnyEvent);
+        event.map_err(|_| {
+            D::Error::custom("this is not an SQS event: expected an object with an array `Records`")
+        })
+    }
+}
+
+struct AnyEvent;
+
+impl<'de> Visitor<'de> for AnyEvent {
+    type Value = LenientEvent;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an SQS event")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<LenientEvent, A::Error> {
         #[derive(Deserialize)]
         struct Event<'a> {
             // Parsed below, from the start. Here it would also be slow: the runtime's deserializer copies the name of every
@@ -38,13 +66,22 @@ impl<'de> Deserialize<'de> for LenientEvent {
             #[serde(borrow, rename = "Records")]
             records: &'a RawValue,
         }
-        // serde's error would quote the event, and the runtime logs it.
-        let messages = Event::deserialize(deserializer).ok().and_then(|event| {
-            let messages = well_formed(event.records);
-            messages.or_else(|_| one_by_one(event.records)).ok()
-        });
-        messages.map(Self).ok_or_else(|| {
-            D::Error::custom("this is not an SQS event: expected an object with an array `Records`")
+        let event = Event::deserialize(MapAccessDeserializer::new(map))?;
+        let messages = well_formed(event.records).or_else(|_| one_by_one(event.records));
+        Ok(LenientEvent {
+            messages: messages.map_err(A::Error::custom)?,
+            is_bare: false,
+        })
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<LenientEvent, A::Error> {
+        let mut messages = Vec::new();
+        while let Some(record) = seq.next_element::<&RawValue>()? {
+            messages.push(Message::new(RawRecord::read(record), messages.last()));
+        }
+        Ok(LenientEvent {
+            messages,
+            is_bare: true,
         })
     }
 }

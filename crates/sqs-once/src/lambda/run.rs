@@ -68,7 +68,7 @@ async fn start(consumer: Consumer) -> Result<(), Error> {
     });
     // Parses events record by record.
     let service = service_fn(move |event: LambdaEvent<LenientEvent>| {
-        consumer.respond(event.payload.0, event.context)
+        consumer.respond(event.payload, event.context)
     });
     let runtime = Runtime::new(service).layer(next_event);
     tokio::select! {

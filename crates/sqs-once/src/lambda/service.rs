@@ -17,7 +17,7 @@ use crate::report::Report;
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
 
-use super::event;
+use super::event::LenientEvent;
 
 type Answer = Pin<Box<dyn Future<Output = Result<SqsBatchResponse, EventError>> + Send>>;
 
@@ -27,9 +27,13 @@ pub(crate) type Reports = Vec<(Arc<str>, Report)>;
 impl Consumer {
     pub(crate) async fn handle(
         &self,
-        messages: Vec<Message>,
+        event: LenientEvent,
         invocation: Invocation,
     ) -> Result<Reports, EventError> {
+        let LenientEvent { messages, is_bare } = event;
+        if is_bare && !self.is_pipe_target() {
+            return Err(EventError::NoRecords);
+        }
         if invocation.deadline == 0 {
             return Err(EventError::NoDeadline);
         }
@@ -61,10 +65,10 @@ impl Consumer {
         Ok(response)
     }
 
-    pub(super) fn respond(&self, messages: Vec<Message>, invocation: Invocation) -> Answer {
+    pub(super) fn respond(&self, event: LenientEvent, invocation: Invocation) -> Answer {
         let consumer = self.clone();
         let answer = async move {
-            let reports = consumer.handle(messages, invocation).await?;
+            let reports = consumer.handle(event, invocation).await?;
             consumer.answer(&reports)
         };
         Box::pin(async move {
@@ -91,6 +95,6 @@ impl Service<LambdaEvent<SqsEvent>> for Consumer {
     }
 
     fn call(&mut self, event: LambdaEvent<SqsEvent>) -> Answer {
-        self.respond(event::messages(event.payload), event.context)
+        self.respond(event.payload.into(), event.context)
     }
 }

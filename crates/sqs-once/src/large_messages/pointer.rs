@@ -1,5 +1,7 @@
 //! The pointers of Amazon's Extended Client Libraries.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::key::{HexDigest, KeySecret};
@@ -25,6 +27,14 @@ pub(crate) struct Pointer {
 #[derive(Debug, thiserror::Error)]
 #[error("the body is a malformed pointer to S3")]
 pub(super) struct Malformed;
+
+/// Names the object in a log line. The producer chose the key, so control characters are escaped and a long key is cut.
+impl fmt::Display for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key: String = self.key.chars().take(200).collect();
+        write!(f, "s3://{}/{}", self.bucket, key.escape_debug())
+    }
+}
 
 impl Pointer {
     /// Parses a pointer: `["software.amazon.payloadoffloading.PayloadS3Pointer",{"s3BucketName":"…","s3Key":"…"}]`.

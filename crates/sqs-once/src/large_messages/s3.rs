@@ -215,7 +215,7 @@ pub(super) struct Bodies {
     memory: Arc<BodyMemory>,
 }
 
-/// Why a body was not fetched. No text has the object's key, which producers may choose.
+/// Why a body was not fetched.
 #[derive(Debug, Error)]
 enum FetchError {
     #[error(transparent)]
@@ -230,8 +230,8 @@ enum FetchError {
         "the message's pointer to S3 has no MAC under a secret of this consumer: see `require_mac`"
     )]
     NoMac,
-    #[error("the object with the body is missing in the bucket {0:?}")]
-    Missing(String),
+    #[error("the object with the body is missing")]
+    Missing,
     #[error("the object with the body is archived: restore it before you redrive the message")]
     Archived,
     #[error("the body has {size} bytes or more, and the consumer's `{setting}` is {most}")]
@@ -251,8 +251,13 @@ enum FetchError {
 }
 
 impl FetchError {
-    fn into_handler_error(self) -> HandlerError {
-        let reason = Code::BodyNotFetched.because(self.to_string());
+    /// `object` is what was asked for, after its pointer was checked.
+    fn into_handler_error(self, object: Option<&str>) -> HandlerError {
+        let reason = match object {
+            Some(object) => format!("{self} ({object})"),
+            None => self.to_string(),
+        };
+        let reason = Code::BodyNotFetched.because(reason);
         match self {
             Self::Stalled | Self::Broken(_) | Self::Refused(_) => HandlerError::retry(reason),
             _ => HandlerError::terminal(reason),
@@ -284,9 +289,9 @@ impl Bodies {
     }
 
     async fn get(&self, Pointer { bucket, key }: Pointer) -> Result<String, FetchError> {
-        let request = self.client.get_object().bucket(&bucket).key(key);
+        let request = self.client.get_object().bucket(bucket).key(key);
         let answer = request.send().await;
-        let answer = answer.map_err(|error| refused(&error, bucket))?;
+        let answer = answer.map_err(|error| refused(&error))?;
         let body = self.read(answer).await?;
         String::from_utf8(body).map_err(|_| FetchError::NotUtf8)
     }
@@ -329,8 +334,10 @@ impl FetchBody for Bodies {
         let pointer = pointer.and_then(|pointer| self.check(&pointer, message).map(|()| pointer));
         let bodies = self.clone();
         Some(Box::pin(async move {
-            let body = async { bodies.get(pointer?).await };
-            body.await.map_err(FetchError::into_handler_error)
+            let pointer = pointer.map_err(|error| error.into_handler_error(None))?;
+            let object = pointer.to_string();
+            let body = bodies.get(pointer).await;
+            body.map_err(|error| error.into_handler_error(Some(&object)))
         }))
     }
 
@@ -339,9 +346,9 @@ impl FetchBody for Bodies {
     }
 }
 
-fn refused(error: &SdkError<GetObjectError>, bucket: String) -> FetchError {
+fn refused(error: &SdkError<GetObjectError>) -> FetchError {
     match error.as_service_error() {
-        Some(GetObjectError::NoSuchKey(_)) => FetchError::Missing(bucket),
+        Some(GetObjectError::NoSuchKey(_)) => FetchError::Missing,
         Some(GetObjectError::InvalidObjectState(_)) => FetchError::Archived,
         _ => FetchError::Refused(said(error)),
     }
@@ -350,19 +357,22 @@ fn refused(error: &SdkError<GetObjectError>, bucket: String) -> FetchError {
 /// Formats an error in one line. Leaves out S3's own message, which may quote the object's key.
 fn said(error: &SdkError<GetObjectError>) -> String {
     if error.as_service_error().is_none() {
-        return chain(error);
+        return format!("S3 did not answer: {}", chain(error));
     }
     let code = error.code().unwrap_or("an error without a code");
     let help = match code {
-        "AccessDenied" => {
-            ": the function's role must allow s3:GetObject on the bucket's objects, s3:ListBucket on the bucket to \
-             tell missing objects, and kms:Decrypt if a key of KMS encrypts them"
-        }
-        "NoSuchBucket" => ": no bucket has the name that the pointer has",
+        "NoSuchBucket" => "no bucket has the name that the pointer has",
         "PermanentRedirect" | "AuthorizationHeaderMalformed" => {
-            ": the bucket is in another Region than the client"
+            "the bucket is in another Region than the client"
         }
-        _ => "",
+        _ => match aws::access_hint(code, error.message().unwrap_or_default()) {
+            Some(hint) => hint,
+            None if code == "AccessDenied" => {
+                "the function's role must allow s3:GetObject on the bucket's objects, and s3:ListBucket on the bucket to \
+                 tell missing objects"
+            }
+            None => return format!("S3 answered {code}"),
+        },
     };
-    format!("S3 answered {code}{help}")
+    format!("S3 answered {code}: {help}")
 }

@@ -364,7 +364,7 @@ fn refused<T>(
         Refusal::InProgress { lease_until } => Err(RunError::InProgress { lease_until }),
         // Only a handler has the setting for this.
         Refusal::OutcomeUnknown => Err(RunError::InProgress { lease_until: None }),
-        Refusal::PayloadMismatch => Err(RunError::PayloadMismatch),
+        Refusal::PayloadMismatch { .. } => Err(RunError::PayloadMismatch),
         Refusal::UnknownStatus(status) => Err(RunError::UnknownStatus(status)),
     }
 }

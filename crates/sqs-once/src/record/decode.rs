@@ -1,10 +1,11 @@
 //! Decoders, which turn a message's text into its payload.
 
+use std::io::{ErrorKind, Read};
+
 use base64::Engine;
-use base64::alphabet::STANDARD;
+use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use serde::de::DeserializeOwned;
-use serde_json::error::Category;
+use flate2::read::MultiGzDecoder;
 use thiserror::Error;
 
 use super::Message;
@@ -13,9 +14,10 @@ use super::Message;
 ///
 /// | decoder | the body is | the payload |
 /// |---|---|---|
-/// | [`Json`] (the default) | JSON | any `T: DeserializeOwned` |
+/// | [`Json`](crate::body::Json) (the default) | JSON | any `T: DeserializeOwned` |
 /// | [`Text`] | any text | `String` |
 /// | [`Base64`] | base64 | `Vec<u8>` |
+/// | [`Gzip`] | base64 of gzip | that of another decoder |
 ///
 /// A body that can't be decoded makes only its own message terminal, and its key is never claimed. A decoder that panics
 /// has the same effect. A decoder that has to wait, for example for an object in S3, implements
@@ -95,8 +97,14 @@ pub enum DecodeError {
         problem: String,
     },
     /// The body is not base64.
-    #[error("the body is not base64 of the standard alphabet")]
+    #[error("the body is not base64")]
     NotBase64,
+    /// The body is not gzip of UTF-8 text, or its text is longer than 16 MiB.
+    #[error("the body is not gzip: {problem}")]
+    NotGzip {
+        /// The problem, without any value of the body.
+        problem: &'static str,
+    },
     /// A custom decoder returned an error.
     #[error("the body could not be decoded: {0}")]
     Other(String),
@@ -112,28 +120,6 @@ impl DecodeError {
     /// Creates an error with a text of your own. The text is logged, so omit values of the body.
     pub fn other(problem: impl Into<String>) -> Self {
         Self::Other(problem.into())
-    }
-}
-
-/// A decoder for JSON, which uses the payload type's `Deserialize`.
-#[derive(Clone, Copy, Debug)]
-pub struct Json;
-
-impl<T: DeserializeOwned> Decode<T> for Json {
-    fn decode(&self, body: &str, _: &Message) -> Result<T, DecodeError> {
-        serde_json::from_str(body).map_err(|error| {
-            let (line, column) = (error.line(), error.column());
-            match error.classify() {
-                Category::Data => DecodeError::WrongShape {
-                    problem: without_values(&error.to_string()),
-                    line,
-                    column,
-                },
-                Category::Io | Category::Syntax | Category::Eof => {
-                    DecodeError::NotJson { line, column }
-                }
-            }
-        })
     }
 }
 
@@ -156,137 +142,71 @@ impl Decode<String> for Text {
     }
 }
 
-/// A decoder for base64 of the standard alphabet, with or without padding. The payload is the decoded bytes. SQS
-/// carries only text, so producers send binary formats as base64.
+/// A decoder for base64. The payload is the decoded bytes. SQS carries only text, so producers send binary formats as
+/// base64. Both alphabets are accepted (`+/` and `-_`), with or without padding and line breaks.
 #[derive(Clone, Copy, Debug)]
 pub struct Base64;
 
-const STANDARD_ALPHABET: GeneralPurpose = GeneralPurpose::new(
-    &STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
-
 impl Decode<Vec<u8>> for Base64 {
     fn decode(&self, body: &str, _: &Message) -> Result<Vec<u8>, DecodeError> {
-        // The error of the base64 library would show a byte of the body.
-        STANDARD_ALPHABET
-            .decode(body)
-            .map_err(|_| DecodeError::NotBase64)
+        from_base64(body).ok_or(DecodeError::NotBase64)
     }
 }
 
-/// Removes values from a message of serde. serde quotes the value that it found, and a payload type's own messages may
-/// contain it anywhere. The result keeps the kind of value, what was expected, or the name of a field of the payload
-/// type.
-fn without_values(message: &str) -> String {
-    const KINDS: [&str; 17] = [
-        "boolean",
-        "integer",
-        "floating point",
-        "character",
-        "string",
-        "byte array",
-        "unit value",
-        "Option value",
-        "newtype struct",
-        "sequence",
-        "map",
-        "enum",
-        "unit variant",
-        "newtype variant",
-        "tuple variant",
-        "struct variant",
-        "null",
-    ];
-    // Use the last occurrence, because a value may contain the same text.
-    let split = message.rsplit_once(" at line ");
-    let message = split.map_or(message, |(message, _)| message);
-    if let Some((what @ ("missing field" | "duplicate field"), name)) = message.split_once(" `")
-        && let Some(name) = name.strip_suffix('`')
-        && name
-            .chars()
-            .all(|c| c.is_alphanumeric() || c == '_' || c == '-')
-    {
-        return format!("{what} `{name}`");
-    }
-    if let Some((what @ ("invalid type" | "invalid value"), found)) = message.split_once(": ")
-        && let Some((_, expected)) = found.rsplit_once(", expected ")
-        && let Some(kind) = found.split(['`', '"', ',']).next().map(str::trim)
-        && KINDS.contains(&kind)
-    {
-        return format!("{what}: {kind}, expected {expected}");
-    }
-    match message.split(" `").next() {
-        Some(what @ ("unknown field" | "unknown variant")) => what.to_owned(),
-        _ => "the payload type rejects a value".to_owned(),
-    }
+/// Decodes base64 of either alphabet. The error of the base64 library would show a byte of the text.
+pub(super) fn from_base64(text: &str) -> Option<Vec<u8>> {
+    const UNPADDED: GeneralPurposeConfig =
+        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    const PLAIN: GeneralPurpose = GeneralPurpose::new(&STANDARD, UNPADDED);
+    const URL: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, UNPADDED);
+    let decoded = PLAIN.decode(text).or_else(|_| {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.retain(|byte| !byte.is_ascii_whitespace());
+        PLAIN.decode(&bytes).or_else(|_| URL.decode(&bytes))
+    });
+    decoded.ok()
 }
 
-#[cfg(test)]
-mod tests {
-    use serde::Deserialize;
+/// A decoder for gzip in base64, with which producers send bodies that exceed SQS's limit of 1 MiB. It passes the text
+/// inside to another decoder. A text of more than 16 MiB is refused, because a short body can expand to a thousand times
+/// its length.
+///
+/// ```
+/// use serde::Deserialize;
+/// use sqs_once::Handler;
+/// use sqs_once::body::{Gzip, Json};
+///
+/// #[derive(Deserialize)]
+/// struct Order {
+///     id: String,
+/// }
+///
+/// let handler = Handler::decode(Gzip(Json))
+///     .key(|order: &Order| order.id.clone())
+///     .call(async |order: Order| {});
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Gzip<D>(pub D);
 
-    use super::super::RawRecord;
-    use super::*;
+/// The longest text inside [`Gzip`], in bytes.
+const LONGEST_TEXT: usize = 16 * 1024 * 1024;
 
-    #[derive(Debug, Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Order {
-        #[serde(rename = "total")]
-        _total: u64,
-    }
-
-    fn problem<T: DeserializeOwned + std::fmt::Debug>(body: &str) -> String {
-        let message = Message::new(RawRecord::default(), None);
-        let decoded = Decode::<T>::decode(&Json, body, &message);
-        decoded.unwrap_err().to_string()
-    }
-
-    #[test]
-    fn a_reason_tells_what_does_not_fit_and_never_shows_a_value() {
-        for (body, expected) in [
-            (
-                r#"{"total": "4111 1111, expected nothing"}"#,
-                "invalid type: string, expected u64 at line 1 column 39",
-            ),
-            (
-                r#"{"total": "1, expected 4111 1111 at line 1 column 1"}"#,
-                "invalid type: string, expected u64 at line 1 column 52",
-            ),
-            ("{}", "missing field `total` at line 1 column 2"),
-            (r#"{"secret": 1}"#, "unknown field at line 1 column 9"),
-        ] {
-            let expected = format!("the body does not fit the payload type: {expected}");
-            assert_eq!(problem::<Order>(body), expected);
-        }
-        let expected = "the body is not JSON: error at line 1 column 1";
-        assert_eq!(problem::<Order>("secret"), expected);
-    }
-
-    /// A payload type whose error message quotes the value.
-    #[derive(Debug, Deserialize)]
-    #[serde(try_from = "String")]
-    struct Card;
-
-    impl TryFrom<String> for Card {
-        type Error = String;
-
-        fn try_from(card: String) -> Result<Self, String> {
-            Err(card)
-        }
-    }
-
-    #[test]
-    fn a_payload_types_own_words_are_left_out_however_they_look() {
-        for words in [
-            "invalid card number 4111 1111",
-            "invalid value: 4111 1111, expected a card",
-            "missing field `x` in 4111 1111",
-            "unknown variant 4111 1111",
-            "4111 1111",
-        ] {
-            let problem = problem::<Card>(&serde_json::to_string(words).unwrap());
-            assert!(!problem.contains("4111"), "{problem}");
+impl<T, D: Decode<T>> Decode<T> for Gzip<D> {
+    fn decode(&self, body: &str, message: &Message) -> Result<T, DecodeError> {
+        let bytes = from_base64(body).ok_or(DecodeError::NotBase64)?;
+        let wrong = |problem| DecodeError::NotGzip { problem };
+        let mut text = String::new();
+        let longest = LONGEST_TEXT as u64 + 1;
+        let read = MultiGzDecoder::new(&*bytes)
+            .take(longest)
+            .read_to_string(&mut text);
+        match read {
+            Ok(_) if text.len() > LONGEST_TEXT => Err(wrong("its text is longer than 16 MiB")),
+            Ok(_) => self.0.decode(&text, message),
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                Err(wrong("its text is not UTF-8, or the data is broken"))
+            }
+            Err(_) => Err(wrong("the data is broken")),
         }
     }
 }

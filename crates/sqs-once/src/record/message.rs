@@ -9,7 +9,9 @@ use aws_lambda_events::event::sqs::SqsMessageAttribute;
 
 use crate::time::Timestamp;
 
-use super::{Correlate, CorrelationId, DecodeError, Envelope, HeldMemory, Opened, RawRecord};
+use super::{
+    Correlate, CorrelationId, DecodeError, Envelope, HeldMemory, NoBody, Opened, RawRecord,
+};
 
 /// One SQS message as Lambda delivered it.
 ///
@@ -18,7 +20,7 @@ use super::{Correlate, CorrelationId, DecodeError, Envelope, HeldMemory, Opened,
 pub struct Message {
     /// Shared with the answer, which outlives the message.
     id: Arc<str>,
-    body: Option<Box<str>>,
+    body: Result<Box<str>, NoBody>,
     /// Shared by the messages of an event, because they come from one queue.
     queue_arn: Option<Arc<str>>,
     /// The receipt handle or an empty text, then the names and values of the system attributes.
@@ -57,7 +59,7 @@ impl Message {
         let attributes = raw.message_attributes.unwrap_or_default();
         Self {
             id,
-            body: raw.body.map(|body| body.0.into()),
+            body: raw.body.map(|body| body.0.into()).ok_or(raw.no_body),
             queue_arn,
             texts: Packed::new(iter::once(receipt_handle).chain(pairs)),
             attributes: attributes.into_iter().collect(),
@@ -80,7 +82,12 @@ impl Message {
 
     /// Returns the body as text, including its envelope if it has one.
     pub fn body(&self) -> Option<&str> {
-        self.body.as_deref()
+        self.body.as_deref().ok()
+    }
+
+    /// Returns why the message has no body, if it has none.
+    pub(crate) fn no_body(&self) -> NoBody {
+        self.body.as_ref().err().copied().unwrap_or_default()
     }
 
     /// Returns the text that is decoded to the payload. This is the content of the envelope if the handler has one
@@ -199,6 +206,12 @@ impl Message {
             Some(own) => own.string_value.as_deref(),
             None => self.opened.get()?.attributes.get(name).map(String::as_str),
         }
+    }
+
+    /// Returns whether the message's own attribute with this name has bytes for its value.
+    pub(crate) fn has_binary(&self, name: &str) -> bool {
+        let own = self.own_attribute(name);
+        own.is_some_and(|own| own.binary_value.is_some() && own.string_value.is_none())
     }
 
     fn own_attribute(&self, name: &str) -> Option<&SqsMessageAttribute> {

@@ -4,10 +4,13 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
+use aws_lambda_events::encodings::Base64Data;
 use aws_lambda_events::event::sqs::{SqsMessage, SqsMessageAttribute};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+
+use super::decode::from_base64;
 
 /// The parts of a record that the consumer uses. Text without escapes in the JSON is borrowed.
 #[derive(Default, Deserialize)]
@@ -25,38 +28,106 @@ pub(crate) struct RawRecord<'a> {
     #[serde(borrow, rename = "attributes")]
     pub(super) system_attributes: Option<Pairs<'a>>,
     pub(super) message_attributes: Option<HashMap<String, SqsMessageAttribute>>,
+    /// Why there is no body, if there is none.
+    #[serde(skip)]
+    pub(super) no_body: NoBody,
 }
 
 impl<'a> RawRecord<'a> {
-    /// Reads a record. A broken one, such as with half a surrogate pair in its body, keeps its id and message group.
+    /// Reads a record. One that is broken is read part by part: malformed metadata costs it neither its body nor its id.
     pub(crate) fn read(json: &'a RawValue) -> Self {
         serde_json::from_str(json.get())
-            .unwrap_or_else(|_| Self::identity(json).unwrap_or_default())
+            .unwrap_or_else(|_| Self::by_parts(json).unwrap_or_default())
     }
 
-    fn identity(json: &'a RawValue) -> Option<Self> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Identity<'a> {
-            #[serde(borrow)]
-            message_id: Option<Text<'a>>,
-            #[serde(borrow, rename = "eventSourceARN")]
-            event_source_arn: Option<&'a RawValue>,
-            #[serde(borrow)]
-            attributes: Option<&'a RawValue>,
-        }
-        let identity: Identity<'_> = part(json)?;
+    fn by_parts(json: &'a RawValue) -> Option<Self> {
+        let parts: HashMap<String, &RawValue> = part(json)?;
+        let named = |name| parts.get(name).copied();
+        let text = |name| named(name).and_then(part);
+        let body = text("body");
         Some(Self {
-            message_id: identity.message_id,
-            event_source_arn: identity.event_source_arn.and_then(part),
-            system_attributes: identity.attributes.and_then(Pairs::readable),
-            ..Self::default()
+            message_id: text("messageId"),
+            no_body: match (&body, named("body")) {
+                (None, Some(unread)) => NoBody::of(unread),
+                _ => NoBody::Absent,
+            },
+            body,
+            #[cfg(feature = "sqs")]
+            receipt_handle: text("receiptHandle"),
+            event_source_arn: text("eventSourceARN"),
+            system_attributes: named("attributes").and_then(Pairs::readable),
+            message_attributes: named("messageAttributes").and_then(readable_attributes),
         })
+    }
+}
+
+/// Why a message has no body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoBody {
+    #[default]
+    #[error("the message has no body")]
+    Absent,
+    #[error("the message's body is {0} and not text, as SQS would send it")]
+    NotText(&'static str),
+    #[error("the message's body is not valid Unicode, such as half a surrogate pair")]
+    NotUnicode,
+}
+
+impl NoBody {
+    fn of(body: &RawValue) -> Self {
+        match body.get().as_bytes().first() {
+            Some(b'"') => Self::NotUnicode,
+            Some(b'{') => Self::NotText("an object"),
+            Some(b'[') => Self::NotText("a list"),
+            Some(b'n') => Self::Absent,
+            _ => Self::NotText("a number or a boolean"),
+        }
     }
 }
 
 fn part<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Option<T> {
     serde_json::from_str(json.get()).ok()
+}
+
+/// Reads a text, or a number as the text that it is.
+fn text_of(json: &RawValue) -> Option<String> {
+    let is_number = json
+        .get()
+        .starts_with(|first: char| first == '-' || first.is_ascii_digit());
+    match is_number {
+        true => Some(json.get().to_owned()),
+        false => part(json),
+    }
+}
+
+/// Reads the message attributes of an object, each with what of it can be read.
+fn readable_attributes(json: &RawValue) -> Option<HashMap<String, SqsMessageAttribute>> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Parts<'a> {
+        #[serde(borrow)]
+        data_type: Option<&'a RawValue>,
+        #[serde(borrow)]
+        string_value: Option<&'a RawValue>,
+        #[serde(borrow)]
+        binary_value: Option<&'a RawValue>,
+    }
+    let attributes: HashMap<String, &RawValue> = part(json)?;
+    let attributes = attributes.into_iter().filter_map(|(name, json)| {
+        let parts: Parts<'_> = part(json)?;
+        let mut attribute = SqsMessageAttribute::default();
+        attribute.data_type = parts.data_type.and_then(part);
+        attribute.string_value = parts.string_value.and_then(text_of);
+        attribute.binary_value = parts.binary_value.and_then(|value| {
+            let text: String = part(value)?;
+            let mut data = Base64Data::default();
+            data.0 = from_base64(&text)?;
+            Some(data)
+        });
+        let has_value = attribute.string_value.is_some() || attribute.binary_value.is_some();
+        has_value.then_some((name, attribute))
+    });
+    Some(attributes.collect())
 }
 
 impl From<SqsMessage> for RawRecord<'_> {
@@ -71,6 +142,7 @@ impl From<SqsMessage> for RawRecord<'_> {
             event_source_arn: sqs.event_source_arn.map(Text::from),
             system_attributes: Some(Pairs(pairs.collect())),
             message_attributes: Some(sqs.message_attributes),
+            no_body: NoBody::Absent,
         }
     }
 }
@@ -89,12 +161,12 @@ impl From<String> for Text<'_> {
 pub(super) struct Pairs<'a>(pub(super) Vec<(Text<'a>, Text<'a>)>);
 
 impl<'a> Pairs<'a> {
-    /// Reads the pairs of an object whose values are texts.
+    /// Reads the pairs of an object whose values are texts or numbers.
     fn readable(json: &'a RawValue) -> Option<Self> {
         let values: HashMap<String, &RawValue> = part(json)?;
         let pairs = values
             .into_iter()
-            .filter_map(|(name, value)| Some((name.into(), part(value)?)));
+            .filter_map(|(name, value)| Some((name.into(), text_of(value)?.into())));
         Some(Self(pairs.collect()))
     }
 }

@@ -221,7 +221,7 @@ impl Bench {
     async fn invoke(&self, consumer: &Consumer, event: &Event) -> Result<Answer, EventError> {
         let context = invocation(self.ends_at());
         // Boxed, because tests that nest more futures would exceed rustc's recursion limit.
-        let reports = Box::pin(consumer.handle(event.to_messages(), context)).await?;
+        let reports = Box::pin(consumer.handle(event.read(), context)).await?;
         let mut reasons = reports.iter().filter_map(|(_, report)| report.reason());
         if let Some(reason) = reasons.find(|reason| reason.contains(UNDECLARED)) {
             panic!("a message failed with a retryable error: {reason}");

@@ -4,7 +4,6 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::lambda::LenientEvent;
-use crate::record::Message;
 
 use super::clock::BEGINNING;
 
@@ -52,7 +51,8 @@ impl Event {
     /// Creates an event from the JSON of a file or of Lambda's console.
     ///
     /// # Panics
-    /// If it is not an SQS event, that is, a JSON object with the array `Records`.
+    /// If it is not an SQS event, that is, a JSON object with the array `Records`, or the array that an EventBridge pipe
+    /// sends.
     #[must_use]
     #[track_caller]
     pub fn from_json(json: impl Into<String>) -> Self {
@@ -63,8 +63,8 @@ impl Event {
     /// Creates an event from any text.
     ///
     /// # Errors
-    /// If the text is not JSON, or not an object with the array `Records`. Lambda's invocation would then fail before
-    /// it reads any record.
+    /// If the text is not JSON, or not an object with the array `Records`, and not an array of records. Lambda's
+    /// invocation would then fail before it reads any record.
     pub fn try_from_json(json: impl Into<String>) -> Result<Self, serde_json::Error> {
         let json = json.into();
         serde_json::from_str::<LenientEvent>(&json)?;
@@ -76,10 +76,9 @@ impl Event {
         &self.json
     }
 
-    pub(super) fn to_messages(&self) -> Vec<Message> {
+    pub(super) fn read(&self) -> LenientEvent {
         // `new` wrote the JSON, or `try_from_json` checked it.
-        let event: Result<LenientEvent, _> = serde_json::from_str(&self.json);
-        event.expect("an event is an SQS event").0
+        serde_json::from_str(&self.json).expect("an event is an SQS event")
     }
 }
 

@@ -49,7 +49,7 @@ impl Record {
     where
         K: KeyPart + ?Sized,
     {
-        let message = Event::new([self]).to_messages().pop();
+        let message = Event::new([self]).read().messages.pop();
         let message = message.filter(|message| !message.id().is_empty());
         let message = message.expect("a record needs a message id");
         message.correlate(None);

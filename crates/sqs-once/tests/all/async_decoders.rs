@@ -5,10 +5,9 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use serde_json::json;
 use sqs_once::body::{AsyncDecode, EventBridge, Text};
-use sqs_once::consumer::{Fifo, Keyed};
+use sqs_once::consumer::Keyed;
 use sqs_once::extract::{FromRecord, Message, RecordParts};
-use sqs_once::key::MessageKey;
-use sqs_once::policy::{MissingKey, PayloadMismatch};
+use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::StoreErrorKind;
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Bench, Event, Operation, Record};
@@ -79,30 +78,6 @@ fn decoding(slow: &Slow) -> Keyed<Order, Id> {
 
 fn handler(slow: &Slow, done: &Notes<String>) -> Handler {
     decoding(slow).call(done.clone().of(|order: Order| order.id))
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_record_whose_payload_comes_after_the_batch_was_stopped_does_not_run() {
-    let (slow, done) = <(Slow, Notes<String>)>::default();
-    let handled = done.clone();
-    let handler = Handler::decode(slow)
-        .key(MessageKey::attribute("order"))
-        .call(move |order: Order| {
-            let done = handled.clone();
-            async move {
-                done.add(order.id.clone());
-                order.obey().await
-            }
-        })
-        .missing_key(MissingKey::ProcessUnprotected);
-    let consumer = Consumer::new(handler).fifo(Fifo::new().return_batch());
-    let events = Event::new([
-        Record::json("bad").fifo("a").attribute("order", "bad"),
-        Record::json("slower").fifo("b"),
-    ]);
-    let answer = Bench::new(consumer).run(events).await;
-    answer.assert_retried(["m-1", "m-2"]);
-    assert_eq!(done.take(), ["bad"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{Calls, DLQ, SECOND, Tested, in_groups, noting_batches};
 use sqs_once::HandlerError;
-use sqs_once::consumer::{Fifo, Together};
+use sqs_once::consumer::Together;
 use sqs_once::extract::RecordEnd;
 use sqs_once::telemetry::Outcome;
 use tokio::time::sleep;
@@ -78,29 +78,34 @@ async fn a_failure_hook_that_hangs_holds_up_no_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn behind_a_dead_letter_a_group_goes_on_by_policy_once_that_has_left_the_queue() {
-    for (policy, turn, called) in [
-        (Fifo::new(), Turn::Do, vec!["b1"]),
-        (Fifo::new().pass_dead_letters(), Turn::Do, vec!["b1", "a2"]),
-        (Fifo::new().pass_dead_letters(), Turn::Hang, vec!["b1"]),
-    ] {
+async fn behind_a_dead_letter_a_group_goes_on_once_that_has_left_the_queue() {
+    for (turn, called) in [(Turn::Do, vec!["b1", "a2"]), (Turn::Hang, vec!["b1"])] {
         let (bench, calls) = noting();
         let queue = Sqs::always(turn).queue();
         let queue = queue.dead_letter_queue(format!("{DLQ}.fifo"));
-        let bench = bench.with_consumer(|it| it.queue(queue).fifo(policy));
+        let bench = bench.with_consumer(|it| it.queue(queue));
         bench.run(in_groups("a/x b/b1 a/a2")).await;
         assert_eq!(calls.ids(), [called]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn strict_batches_are_returned_whole_when_one_record_can_not_run() {
-    let (bench, calls) = noting();
-    let bench = bench.with_consumer(|it| it.fifo(Fifo::new().return_batch()));
-    let failed = bench.run(in_groups("a/a1 b/x c/c1")).await;
-    assert_eq!(failed, ["m-0", "m-1", "m-2"]);
-    assert_eq!(calls.len(), 0);
-    assert!(bench.store.is_released("a1"));
+async fn what_succeeded_behind_a_failure_on_its_last_delivery_is_in_order() {
+    let sqs = Sqs::delivering(1);
+    let (bench, _) = noting();
+    let bench = bench.with_consumer(|it| it.queue(sqs.queue()));
+    assert_eq!(bench.run(in_groups("a/a1 a/bad-2 a/a3")).await, ["m-1"]);
+    let lines = bench.lines();
+    let ends = lines
+        .iter()
+        .map(|line| (&*line["outcome"], line.get("reason")));
+    let reason = "no luck".to_owned();
+    let expected = [
+        ("processed", None),
+        ("terminal", Some(&reason)),
+        ("processed", None),
+    ];
+    assert!(ends.eq(expected), "{lines:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use sqs_once::body::AsyncDecode;
-use sqs_once::consumer::{Cache, Fifo, Together};
+use sqs_once::consumer::{Cache, Together};
 use sqs_once::extract::Message;
-use sqs_once::policy::{MissingKey, PayloadMismatch};
+use sqs_once::policy::MissingKey;
 use sqs_once::store::Status;
 use sqs_once::store::StoreErrorKind::{AccessDenied, Throttled};
 use sqs_once::{Batch, BatchHandler, BatchOutcome, Handler, HandlerError};
@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use crate::support::database::{Booking, Ledger, Turn};
 use crate::support::{
     Bench, Notes, Order, SECOND, assert_contains, assert_ends_as_said, ends, ids, in_group,
-    in_groups, json_body, keys, order, orders, outcome, with_attribute,
+    in_groups, json_body, keys, order, orders, outcome, values, with_attribute,
 };
 
 /// A consumer whose batch handler writes the orders that succeed, and the orders of each call.
@@ -172,19 +172,23 @@ async fn the_records_of_a_group_behind_one_in_progress_stay_out_of_the_transacti
     assert_eq!(booking.run(in_groups("x/b x/c")).await, [""; 0]);
 }
 
+/// A transaction is begun once, so that nothing could be claimed again after the first record's refusal.
 #[tokio::test(start_paused = true)]
-async fn where_one_record_stops_the_batch_no_record_behind_it_runs() {
-    let booking = booking().with_consumer(|it| it.fifo(Fifo::new().return_batch()));
-    let held = booking.database.lock("b").await;
-    let batch = in_groups("x/a y/b z/c");
-    assert_eq!(booking.run(batch.clone()).await, ["m-0", "m-1", "m-2"]);
-    assert_eq!(booking.seen.len(), 0);
-    assert_eq!(booking.database.open(), 0);
-    let ends = ends(booking.lines());
-    let said = "an earlier message of the batch failed";
-    assert_eq!([&*ends[0].1, &*ends[2].1], [said; 2]);
-    drop(held);
-    assert_eq!(booking.run(batch).await, [""; 0]);
+async fn behind_a_message_with_another_payload_a_copy_of_the_completed_one_is_a_duplicate() {
+    let paid = |id: &str, cents: u32| json_body(&json!({ "id": id, "cents": cents }));
+    let handler = values().call_batch(async |orders: Batch<Value>, ledger: Ledger| {
+        for order in orders.payloads() {
+            ledger.write(order["id"].as_str().unwrap());
+        }
+        orders.all_succeeded()
+    });
+    let bench = Booking::on(handler, Notes::<String>::default());
+    assert_eq!(bench.run([paid("a", 1)]).await, [""; 0]);
+    bench.outcomes();
+    let batch = [2, 2, 1, 3, 1].map(|cents| paid("a", cents));
+    assert_eq!(bench.run(batch).await, ["m-0", "m-1", "m-3"]);
+    let expected = "terminal terminal duplicate terminal duplicate";
+    assert_eq!(bench.outcomes(), expected);
 }
 
 /// An order that [`Slow`] decodes in this many seconds.
@@ -253,15 +257,6 @@ async fn a_record_whose_copy_is_decoded_first_keeps_its_place_in_its_group() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_that_is_not_decoded_in_time_stops_the_batch_if_it_should() {
-    let bench = decoding_slowly().with_consumer(|it| it.fifo(Fifo::new().return_batch()));
-    let batch = [("x", "a", 1000), ("x", "b", 0), ("y", "c", 0)];
-    let batch = batch.map(|(group, id, seconds)| in_group(group, slow(id, seconds)));
-    assert_eq!(bench.run(batch).await, ["m-0", "m-1", "m-2"]);
-    assert_eq!(bench.store.take_calls(), [("begin", 1)]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_payload_without_a_key_that_comes_after_the_call_waits_for_its_next_delivery() {
     let handler = Handler::decode(Slow)
         .key(|order: &Order| (order.id != "b").then(|| order.id.clone()))
@@ -274,22 +269,6 @@ async fn a_payload_without_a_key_that_comes_after_the_call_waits_for_its_next_de
     assert_eq!(bench.run([slow("a", 0), slow("b", 20)]).await, ["m-1"]);
     assert_contains!(ends(bench.lines())[1].1, "its batch had begun");
     assert!(bench.elapsed() < 25 * SECOND);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_record_that_must_be_claimed_after_the_transaction_has_begun_waits_for_its_next_delivery()
-{
-    let booking = booking_with(|it| it.payload_mismatch(PayloadMismatch::Retry));
-    let a = |total| json_body(&json!({ "id": "a", "total": total }));
-    booking.run([a(1)]).await;
-    booking.lines();
-    // The second record is no copy of the first one, which the key refuses.
-    let batch = [a(2), a(1), order("b")];
-    assert_eq!(booking.run(batch).await, ["m-0", "m-1"]);
-    assert_contains!(booking.lines()[1]["reason"], "its batch had begun");
-    assert_eq!(booking.run([a(1)]).await, [""; 0]);
-    assert_eq!(booking.outcomes(), "duplicate");
-    assert_eq!(booking.database.effects(), ["a", "b"]);
 }
 
 #[tokio::test]

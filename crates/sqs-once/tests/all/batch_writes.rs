@@ -271,10 +271,10 @@ async fn another_payload_behind_a_mismatch_ends_after_the_call_too() {
     bench.run([order("a", 1)]).await;
     bench.lines();
     let begun = bench.elapsed();
-    // The key may have been completed for the second payload, and no further call finds that out.
+    // The first refusal tells for which payload the key was completed.
     let others = [order("a", 2), order("a", 3)];
     assert_eq!(bench.run(others).await, ["m-0", "m-1"]);
-    assert_eq!(bench.outcomes(), "terminal failed");
+    assert_eq!(bench.outcomes(), "terminal terminal");
     assert_eq!(bench.elapsed(), begun);
     assert_eq!(bench.store.written(), ["a"]);
 }

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{
     Bench, DLQ, Notes, Order, STANDARD, Tested, assert_contains, failures, grouped, json_body,
-    order, orders, set, with,
+    order, orders, with,
 };
 use serde_json::{Value, json};
-use sqs_once::consumer::Fifo;
 use sqs_once::extract::RecordEnd;
-use sqs_once::{Consumer, Handler, HandlerError, ResultExt};
+use sqs_once::{Handler, HandlerError, ResultExt};
 use tokio::sync::Notify;
 
 const DENIED: Turn = Turn::Refuse("com.amazonaws.sqs#AccessDeniedException");
@@ -351,19 +350,16 @@ async fn a_message_that_was_moved_before_tells_of_its_last_move() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_stops_after_a_dead_letter_unless_it_is_to_go_on_and_the_record_was_moved() {
-    let go_on = Some(Fifo::new().pass_dead_letters());
-    for (after, turn, failed) in [
-        (None, Turn::Do, vec!["m-2"]),
-        (Some(Fifo::new()), Turn::Do, vec!["m-2"]),
-        (go_on, Turn::Do, vec![]),
-        (go_on, Turn::LoseAnswer, vec!["m-1", "m-2"]),
-        (go_on, DENIED, vec!["m-1", "m-2"]),
+async fn a_group_goes_on_after_a_dead_letter_once_that_has_left_the_queue() {
+    for (turn, failed) in [
+        (Turn::Do, vec![]),
+        (Turn::LoseAnswer, vec!["m-1", "m-2"]),
+        (DENIED, vec!["m-1", "m-2"]),
     ] {
         let sqs = Sqs::always(turn);
         let (bench, _) = crate::support::noting();
         let queue = sqs.queue().dead_letter_queue(format!("{DLQ}.fifo"));
-        let bench = bench.with_consumer(|it| set(it.queue(queue), after, Consumer::fifo));
+        let bench = bench.with_consumer(|it| it.queue(queue));
         let records = ["a1", "hopeless", "a2"].map(|id| grouped("a", id));
         assert_eq!(bench.run(records).await, failed);
         assert_eq!(bench.store.item("a2").is_some(), failed.is_empty());

@@ -1,12 +1,16 @@
 //! Bodies that are not JSON.
 
+use std::io::Write;
+
 use crate::support::envelope_bench::publication;
 use crate::support::{
     Bench, Notes, Order, Seen, Tested, assert_contains, body, order, with_attribute,
 };
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use sqs_once::body::{Base64, Decode, DecodeError, Json, Sns, Text};
+use sqs_once::body::{Base64, Decode, DecodeError, Gzip, Json, Sns, Text};
 use sqs_once::extract::Message;
 use sqs_once::key::{KeyPart, MessageKey};
 use sqs_once::{Batch, BatchOutcome, Handler, State, batch_handler, handler};
@@ -35,19 +39,95 @@ async fn a_text_is_handed_over_as_it_stands() {
 #[tokio::test(start_paused = true)]
 async fn base64_is_handed_over_as_bytes_and_all_else_is_terminal_alone_and_shows_no_byte_of_it() {
     let (bench, seen) = noting(Base64);
-    // With or without padding.
-    assert_eq!(bench.run(["AP8=", "AQI", "+/8="].map(body)).await, [""; 0]);
-    assert_eq!(seen.take(), [[0, 255], [1, 2], [251, 255]]);
+    // With or without padding and line breaks, and in the alphabet for URLs.
+    let bodies = ["AP8=", "AQI", "+/8=", "-_4=", "AAAA\r\nAAAA\n", "AQM\n"].map(body);
+    assert_eq!(bench.run(bodies).await, [""; 0]);
+    let expected: [&[u8]; 6] = [
+        &[0, 255],
+        &[1, 2],
+        &[251, 255],
+        &[251, 254],
+        &[0; 6],
+        &[1, 3],
+    ];
+    assert_eq!(seen.take(), expected);
     bench.lines();
     bench.store.take_calls();
-    let bodies = ["AP4=", "4111-1111", "A", "-_8="].map(body);
+    let bodies = ["AP4=", "4111-1111", "A", "{}"].map(body);
     assert_eq!(bench.run(bodies).await, ["m-1", "m-2", "m-3"]);
     assert_eq!(seen.take().len(), 1);
     assert_eq!(bench.store.take_calls(), [("claim", 1), ("settle", 1)]);
     let line = &bench.lines()[1];
     assert_eq!(line["outcome"], "terminal");
-    let reason = "the body is not base64 of the standard alphabet";
-    assert_eq!(line["reason"], reason);
+    assert_eq!(line["reason"], "the body is not base64");
+}
+
+/// The body of a gzip of this text.
+fn gzip(text: &[u8]) -> String {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(text).unwrap();
+    BASE64_STANDARD.encode(encoder.finish().unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn gzip_is_opened_for_another_decoder_unless_it_is_broken_or_expands_too_much() {
+    let (seen, notes) = Notes::pair();
+    let keyed = Handler::decode(Gzip(Text)).key(MessageKey::message_id());
+    let bench = Bench::new().on(keyed.call(notes.of(|text: String| text.len())));
+    let longest = 16 * 1024 * 1024;
+    let bodies = ["", "o-1", &"x".repeat(longest)].map(|text| body(&gzip(text.as_bytes())));
+    assert_eq!(bench.run(bodies).await, [""; 0]);
+    assert_eq!(seen.take(), [0, 3, longest]);
+
+    bench.lines();
+    let cut = &gzip(b"o-1 o-2 o-3")[..24];
+    let bomb = gzip(&vec![b'x'; longest + 1]);
+    for (broken, reason) in [
+        ("o-1!", "the body is not base64"),
+        ("AAAA", "the body is not gzip: the data is broken"),
+        (cut, "the body is not gzip: the data is broken"),
+        (
+            &*gzip(b"\xff"),
+            "the body is not gzip: its text is not UTF-8, or the data is broken",
+        ),
+        (
+            &*bomb,
+            "the body is not gzip: its text is longer than 16 MiB",
+        ),
+    ] {
+        assert_eq!(bench.run([body(broken)]).await, ["m-0"]);
+        assert_eq!(bench.lines()[0]["reason"], reason);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_no_struct_and_stays_a_list_or_a_tuple() {
+    let list = r#" ["o-1"]"#;
+    let reason = "invalid type: sequence, expected struct Order";
+    assert_contains!(reasons::<Order>(&[list]).await[0], reason);
+    assert_contains!(reasons::<Option<Order>>(&[list]).await[0], reason);
+    assert_contains!(reasons::<Box<Order>>(&[list]).await[0], reason);
+    fn taken<T: DeserializeOwned + Send + 'static>(list: &'static str) -> impl Future {
+        let keyed = Handler::decode(Json).key(MessageKey::message_id());
+        let bench = Bench::new().on(keyed.call(async |_: T| {}));
+        async move { assert_eq!(bench.run([body(list)]).await, [""; 0]) }
+    }
+    taken::<Vec<String>>(list).await;
+    taken::<(String,)>(list).await;
+    taken::<Option<[String; 1]>>(list).await;
+    taken::<serde_json::Value>(list).await;
+    // What is inside is serde's.
+    taken::<Vec<Order>>(r#"[["o-1"], {"id": "o-2"}]"#).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_in_an_envelope_that_was_not_declared_names_it() {
+    let sns = r#"{"Type": "Notification", "TopicArn": "arn", "Message": "{}"}"#;
+    let event = r#"{"detail-type": "Placed", "detail": {}}"#;
+    let reasons = reasons::<Order>(&[sns, event, "{}"]).await;
+    assert_contains!(reasons[0], "declare `envelope = Sns`");
+    assert_contains!(reasons[1], "declare `envelope = EventBridge`");
+    assert!(!reasons[2].contains("envelope"), "{}", reasons[2]);
 }
 
 /// Numbers in hexadecimal, or in the base that an attribute sets.

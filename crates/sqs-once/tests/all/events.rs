@@ -4,27 +4,51 @@ use crate::support::{Notes, values};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::Value;
-use sqs_once::Handler;
+use sqs_once::consumer::EventError;
 use sqs_once::extract::Message;
 use sqs_once::testing::{Answer, Bench, Event};
+use sqs_once::{Consumer, Handler};
 use std::sync::Arc;
 
 const FIFO: &str = r#""eventSourceARN": "arn:aws:sqs:eu-central-1:123456789012:orders.fifo""#;
 
-/// Errors in a record that do not hide its message ID.
-const BREAKAGES: [&str; 12] = [
-    r#""body": "\ud800""#,
-    r#""body": "\udc00 is the wrong half""#,
-    r#""body": 1e999"#,
-    r#""body": {"id": "a"}"#,
-    r#""body": "{}", "body": "{}""#,
+/// Bodies that can't be read, each with the reason.
+const NO_BODIES: [(&str, &str); 6] = [
+    (r#""someday": 1"#, "the message has no body"),
+    (r#""body": null"#, "the message has no body"),
+    (r#""body": "\ud800""#, "is not valid Unicode"),
+    (
+        r#""body": "\udc00 is the wrong half""#,
+        "is not valid Unicode",
+    ),
+    (
+        r#""body": 1e999"#,
+        "the message's body is a number or a boolean and not text",
+    ),
+    (
+        r#""body": {"id": "a"}"#,
+        "the message's body is an object and not text",
+    ),
+];
+
+/// Metadata that can't be read, or not as a whole.
+const ODD: [&str; 16] = [
     r#""receiptHandle": [[[[]]]]"#,
     r#""attributes": []"#,
-    r#""attributes": {"SenderId": 7}"#,
     r#""attributes": {"SenderId": null}"#,
+    r#""attributes": {"ApproximateReceiveCount": 3, "AWSTraceHeader": null}"#,
     r#""messageAttributes": "none""#,
+    r#""messageAttributes": []"#,
+    r#""messageAttributes": {"a": null}"#,
     r#""messageAttributes": {"a": {"binaryValue": "?"}}"#,
+    r#""messageAttributes": {"a": {"dataType": "String", "stringListValues": null, "binaryListValues": null}}"#,
+    r#""messageAttributes": {"a": {"dataType": 1, "stringValue": {}}}"#,
     r#""eventSourceARN": 7"#,
+    r#""eventSourceARN": null, "eventSourceARN": {}"#,
+    r#""attributes": {"SenderId": "\ud800"}"#,
+    r#""attributes": 1"#,
+    r#""messageAttributes": {"\ud800": {}}"#,
+    r#""receiptHandle": "\ud800""#,
 ];
 
 /// Unused fields, whose values cannot break a record.
@@ -61,22 +85,73 @@ fn run(records: &[String]) -> Answer {
 
 proptest! {
     #[test]
-    fn broken_records_fail_alone_wherever_they_stand(
-        breakages in prop::collection::vec(prop::option::of(select(&BREAKAGES[..])), 0..9)
+    fn records_without_a_readable_body_fail_alone_wherever_they_stand(
+        breakages in prop::collection::vec(prop::option::of(select(&NO_BODIES[..])), 0..9)
     ) {
         let records = breakages.iter().enumerate().map(|(id, breakage)| match breakage {
-            Some(breakage) => record(id, breakage),
+            Some((breakage, _)) => record(id, breakage),
             None => good(id),
         });
         let answer = run(&records.collect::<Vec<_>>());
         for (id, breakage) in breakages.iter().enumerate() {
             let id = format!("m-{id}");
             match breakage {
-                Some(_) => answer.assert_terminal(&id).assert_reason(&id, "no body"),
+                Some((_, reason)) => answer.assert_terminal(&id).assert_reason(&id, reason),
                 None => answer.assert_processed(&id),
             };
         }
     }
+}
+
+#[test]
+fn odd_metadata_costs_no_message_its_body() {
+    let records = ODD.iter().enumerate();
+    let records = records.map(|(id, odd)| good(id).replacen('{', &format!("{{ {odd},"), 1));
+    run(&records.collect::<Vec<_>>()).assert_all_acknowledged();
+}
+
+#[tokio::test]
+async fn of_odd_metadata_what_can_be_read_is_read() {
+    let (seen, notes) = Notes::pair();
+    let handler = values().call(notes.of_both(|_: Value, message: Arc<Message>| message));
+    let record = r#"{
+        "messageId": "m", "body": "{\"id\": \"1\"}", "eventSourceARN": "arn:a",
+        "attributes": { "ApproximateReceiveCount": 3, "AWSTraceHeader": null, "SenderId": "me" },
+        "messageAttributes": {
+            "text": { "stringValue": "seven", "stringListValues": null, "dataType": "String" },
+            "number": { "stringValue": 7, "dataType": "Number" },
+            "none": null
+        }
+    }"#;
+    let answer = Bench::new(handler).run(event(&[record.to_owned()])).await;
+    answer.assert_all_acknowledged();
+    let seen = seen.all();
+    assert_eq!(seen[0].receive_count(), Some(3));
+    assert_eq!(seen[0].system_attribute("SenderId"), Some("me"));
+    assert_eq!(seen[0].system_attribute("AWSTraceHeader"), None);
+    assert_eq!(seen[0].attribute("text"), Some("seven"));
+    assert_eq!(seen[0].attribute("number"), Some("7"));
+    assert_eq!(seen[0].queue_arn(), Some("arn:a"));
+}
+
+#[tokio::test]
+async fn a_bare_array_of_records_is_refused_unless_the_consumer_is_the_target_of_a_pipe() {
+    let event = Event::from_json(format!("[{}, {}]", good(0), record(1, r#""body": "{""#)));
+    let refused = Bench::new(handler()).try_run(&event).await.unwrap_err();
+    assert!(matches!(refused, EventError::NoRecords));
+    assert!(refused.to_string().contains("event source mapping"));
+    let target = || Consumer::new(handler()).pipe_target();
+    let answer = Bench::new(target()).run(&event).await;
+    answer.assert_processed("m-0").assert_retried(["m-1"]);
+    Bench::new(target())
+        .run(Event::from_json("[]"))
+        .await
+        .assert_all_acknowledged();
+    // It may have an event source mapping, too.
+    Bench::new(target())
+        .run(self::event(&[good(0)]))
+        .await
+        .assert_processed("m-0");
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Order: message groups of FIFO queues.
 
+use crate::support::sqs::{Sqs, Turn};
 use crate::support::{
-    Notes, Order, SECOND, Seen, Tested, assert_contains, handling, in_groups, order, with,
+    DLQ, Notes, Order, SECOND, Seen, Tested, assert_contains, grouped, handling, in_groups, noting,
+    order, set, with,
 };
 use serde_json::json;
-use sqs_once::consumer::Fifo;
-use sqs_once::store::StoreErrorKind;
+use sqs_once::Handler;
+use sqs_once::store::{Status, StoreErrorKind};
 
 /// Notes when each order starts and ends. The orders end as they request.
 fn slow() -> (Tested, Seen) {
@@ -72,14 +74,118 @@ async fn a_standard_queue_with_message_groups_keeps_no_order() {
     assert_eq!(steps.take()[..3], ["+a1", "+bad-1", "+a3"]);
 }
 
+/// Ten messages of a group, with the `first` ones in front.
+fn ten(first: &[&str]) -> Vec<String> {
+    let others = (first.len()..10).map(|at| format!("o-{at}"));
+    first
+        .iter()
+        .map(|id| (*id).to_owned())
+        .chain(others)
+        .collect()
+}
+
+/// Delivers a group until SQS has delivered each message three times: what returns comes back together. Returns the
+/// messages that SQS moves itself then.
+async fn deliver_thrice(bench: &Tested, mut left: Vec<String>) -> Vec<String> {
+    for count in ["1", "2", "3"] {
+        let records = left.iter().map(|id| {
+            let mut record = with(grouped("g", id), json!({ "messageId": id }));
+            record["attributes"]["ApproximateReceiveCount"] = count.into();
+            record
+        });
+        left = bench.run(records.collect::<Vec<_>>()).await;
+        // The visibility timeout.
+        bench.clock.advance(60 * SECOND);
+    }
+    left
+}
+
+/// A queue that delivers three times, and a consumer that notes its orders.
+fn thrice(has_dead_letters: bool) -> (Tested, Seen, Sqs) {
+    thrice_with(has_dead_letters, |it| it)
+}
+
+/// The same with these settings of the handler.
+fn thrice_with(
+    has_dead_letters: bool,
+    settings: impl FnOnce(Handler) -> Handler,
+) -> (Tested, Seen, Sqs) {
+    let sqs = Sqs::delivering(3);
+    let (bench, seen) = noting();
+    let bench = bench.with(settings);
+    let queue = match has_dead_letters {
+        true => sqs.queue().dead_letter_queue(format!("{DLQ}.fifo")),
+        false => sqs.queue(),
+    };
+    (bench.with_consumer(|it| it.queue(queue)), seen, sqs)
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_strict_consumer_returns_the_rest_of_the_whole_batch_after_a_failure() {
-    let (bench, steps) = slow();
-    let bench = bench.with_consumer(|it| it.fifo(Fifo::new().return_batch()).concurrency(2));
-    let records = in_groups("a/bad-1 b/b1 c/c1 b/b2 a/a2");
-    assert_eq!(bench.run(records).await, ["m-0", "m-2", "m-3", "m-4"]);
-    assert_eq!(steps.take(), ["+bad-1", "+b1", "-bad-1", "-b1"]);
-    // Keys that were claimed ahead are free again.
-    assert!(bench.store.is_released("c1"));
-    assert!(bench.store.item("a2").is_none());
+async fn each_message_behind_one_that_always_fails_is_tried_before_its_last_delivery_is_over() {
+    for (first, reasons) in [
+        (&["bad-1"][..], &["no luck"][..]),
+        (
+            &["bad-1", "hopeless-2", "panic-3"],
+            &["no luck", "no use", "what a surprise"],
+        ),
+        (&["hopeless-1", "hopeless-2"], &["no use", "no use"]),
+    ] {
+        for has_dead_letters in [true, false] {
+            let (bench, seen, sqs) = thrice(has_dead_letters);
+            let left = deliver_thrice(&bench, ten(first)).await;
+            let case = format!("{first:?} {has_dead_letters}");
+            let mut tried = seen.take();
+            tried.dedup();
+            assert_eq!(tried, ten(first), "{case}");
+            if has_dead_letters {
+                assert!(left.is_empty(), "{case}");
+                for (said, expected) in sqs.reasons().iter().zip(reasons) {
+                    assert_contains!(said, expected);
+                }
+                assert_eq!(sqs.reasons().len(), reasons.len(), "{case}");
+            } else {
+                assert_eq!(left, first, "{case}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_behind_a_message_that_another_worker_has_is_tried_on_its_last_delivery() {
+    let (bench, seen, sqs) = thrice(true);
+    bench.foreign("o-0", Status::InProgress, 3600 * SECOND);
+    assert!(deliver_thrice(&bench, ten(&[])).await.is_empty());
+    assert_eq!(seen.take(), ten(&[])[1..]);
+    assert_contains!(sqs.reasons()[0], "another worker has its key");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_cancelled_on_its_last_delivery_is_moved_and_costs_the_others_its_time() {
+    // With a timeout of its own, it leaves time for the others.
+    for (timeout, tried) in [(Some(2 * SECOND), 10), (None, 1)] {
+        let timed = |it| set(it, timeout, Handler::attempt_timeout);
+        let (bench, seen, sqs) = thrice_with(true, timed);
+        let left = deliver_thrice(&bench, ten(&["slow-0"])).await;
+        let mut called = seen.take();
+        called.dedup();
+        assert_eq!(called.len(), tried, "{timeout:?}");
+        assert_eq!(left.len(), 10 - tried, "{timeout:?}");
+        assert_eq!(sqs.reasons().len(), 1, "{timeout:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_stops_before_the_last_delivery_and_if_its_queue_does_not_say_which_that_is() {
+    for sqs in [
+        Sqs::delivering(4),
+        Sqs::always(Turn::Refuse("AccessDenied")),
+    ] {
+        let (bench, seen) = noting();
+        let bench = bench.with_consumer(|it| it.queue(sqs.queue()));
+        assert_eq!(
+            deliver_thrice(&bench, ten(&["bad-0"])).await,
+            ten(&["bad-0"])
+        );
+        assert_eq!(seen.take(), ["bad-0"; 3]);
+    }
 }

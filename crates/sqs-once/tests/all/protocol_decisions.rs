@@ -243,7 +243,10 @@ fn a_refused_claim_runs_only_if_the_item_is_its_own() {
                 lease_until: item.lease_until,
             }),
             Status::Completed if item.fingerprint == Some(Fingerprint::from_body("another")) => {
-                Admission::Refused(Refusal::PayloadMismatch)
+                Admission::Refused(Refusal::PayloadMismatch {
+                    completed: Fingerprint::from_body("another"),
+                    data: item.data,
+                })
             }
             Status::Completed => Admission::Refused(Refusal::Duplicate {
                 data: item.data,
@@ -334,7 +337,10 @@ fn a_refused_commit_is_acknowledged_only_if_the_key_is_completed() {
             let expected = match &item.status {
                 Status::Completed if item.owner == Some(ME) => Ok(()),
                 Status::Completed if another && fingerprint.is_some() => {
-                    Err(Refusal::PayloadMismatch)
+                    Err(Refusal::PayloadMismatch {
+                        completed: Fingerprint::from_body("another"),
+                        data: item.data.clone(),
+                    })
                 }
                 Status::Completed => Err(Refusal::Duplicate {
                     data: item.data.clone(),

@@ -178,8 +178,14 @@ async fn a_message_without_a_route_is_terminal_calls_the_routers_hook_and_the_ot
     let answer = Bench::new(routes).run(event).await;
     answer.assert_retried(["o-1", "o-2"]);
     for (id, why) in [
-        ("o-1", "its message attribute \"type\" names none of them"),
-        ("o-2", "it has no message attribute \"type\""),
+        (
+            "o-1",
+            "its message attribute \"type\" (`cancel`) names none of the routes `charge`, `refund`",
+        ),
+        (
+            "o-2",
+            "it has no message attribute \"type\"; the routes are `charge`, `refund`",
+        ),
     ] {
         let why = format!("no route takes it: {why}");
         answer.assert_terminal(id).assert_reason(id, &why);

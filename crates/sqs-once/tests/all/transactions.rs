@@ -6,7 +6,6 @@ use std::time::Duration;
 use crate::support::database::{Booking, Ledger, Turn};
 use crate::support::{Notes, Order, SECOND, Seen, assert_contains, grouped, orders};
 use crate::transactional_effects::{Committing, ENTRIES, Entry, Way};
-use sqs_once::consumer::Fifo;
 use sqs_once::extract::Attempt;
 use sqs_once::store::StoreErrorKind::{AccessDenied, Other, Throttled, Unanswered};
 use sqs_once::store::{Fence, Status, Timestamp};
@@ -199,23 +198,6 @@ async fn the_next_of_a_fifo_group_begins_when_the_commit_before_it_is_answered()
     let batch = ["c", "d"].map(|id| grouped("g", id));
     assert_eq!(booking.run(batch).await, ["m-0", "m-1"]);
     assert_eq!(booking.database.effects(), ["a", "b", "c"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_transaction_that_opens_when_nothing_is_started_any_more_is_dropped() {
-    let booking = booking().with_consumer(|it| it.fifo(Fifo::new().return_batch()));
-    let gate = Arc::new(Notify::new());
-    let held = Turn::Hold(Arc::clone(&gate));
-    booking.database.begins([Turn::Do, held]);
-    let batch = [grouped("g", "bad"), grouped("h", "b")];
-    let (failed, ()) = tokio::join!(booking.run(batch), async {
-        sleep(SECOND).await;
-        gate.notify_one();
-    });
-    assert_eq!(failed, ["m-0", "m-1"]);
-    assert_eq!(booking.seen.take(), ["bad"]);
-    assert_eq!(booking.database.open(), 0);
-    assert_eq!(booking.store.item("b"), None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,26 +1,22 @@
 //! Attempts of unknown outcome: which claims count as attempts.
 
-use std::future::{pending, ready};
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use lambda_runtime::Context;
 use serde_json::Value;
-use sqs_once::consumer::Fifo;
-use sqs_once::key::Namespace;
+use sqs_once::Consumer;
 use sqs_once::policy::{Reconciled, UnknownOutcome};
 use sqs_once::store::{Claim, Seen, StoreErrorKind};
 use sqs_once::telemetry::Outcome;
-use sqs_once::testing::{Bench, Event, Operation};
-use sqs_once::{BusinessKey, Consumer};
+use sqs_once::testing::{Bench, Operation};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use crate::support::process::{SINGLE, has};
 use crate::support::{
-    Notes, SECOND, TestStore, deliver_until, failures, invoke, keys, named, order, several, until,
-    values,
+    Notes, SECOND, TestStore, deliver_until, failures, invoke, keys, order, several, until, values,
 };
 use crate::unknown_outcome::{DONE, HOUR, REFUSED, TIMED_OUT, answers, bench, deliver, ending};
 
@@ -183,29 +179,4 @@ async fn a_claim_that_was_written_without_an_answer_is_no_attempt() {
         deliver(&bench, "processed").await;
         assert_eq!(calls.len(), 1);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_handler_starts_once_its_batch_returns() {
-    if !has!(&[SINGLE]) {
-        return;
-    }
-    let key = BusinessKey::new("b").unwrap();
-    let late = Namespace::new("test").unwrap().item_id(&key);
-    let store = TestStore::default().claims_take(move |claims| {
-        let is_late = claims[0].id == late;
-        SECOND * u32::from(is_late)
-    });
-    let (begun, notes) = Notes::pair();
-    let handler = values().call(move |order: Value| {
-        notes.add(order["id"].clone());
-        ready(Err::<(), _>("refused"))
-    });
-    let handler = handler.unknown_outcome(UnknownOutcome::dead_letter());
-    let consumer = Consumer::new(handler.namespace("test")).store(store);
-    let consumer = consumer.fifo(Fifo::new().return_batch());
-    let records = ["a", "b"].map(|id| named(id).fifo(id));
-    let response = invoke(&consumer, &Event::new(records), Context::default()).await;
-    assert_eq!(failures(&response).len(), 2);
-    assert_eq!(begun.take(), ["a"]);
 }

@@ -16,8 +16,8 @@ async fn retained(order: OrderPlaced) {}
 #[sqs_once::handler(key = order.order_id, retention = "28d", namespace = "test")]
 async fn kept(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = order.order_id, concurrency = 16, fifo = strict, namespace = "test")]
-async fn strict(order: OrderPlaced) {}
+#[sqs_once::handler(key = order.order_id, concurrency = 16, margins = wide, namespace = "test")]
+async fn wide(order: OrderPlaced) {}
 
 #[sqs_once::handler(key = order.order_id, backoff = exponential("2s", "15m"), namespace = "test")]
 async fn away(order: OrderPlaced) {}

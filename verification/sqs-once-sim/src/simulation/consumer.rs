@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqs_once::consumer::{Cache, Fifo, Keyed, Margins, Named, OfEachMessage, OfMessages, Queue};
+use sqs_once::consumer::{Cache, Keyed, Margins, Named, OfEachMessage, OfMessages, Queue};
 use sqs_once::extract::{Attempt, Message};
 use sqs_once::handler::{ClaimFirst, RecordAfter};
 use sqs_once::key::Ids;
@@ -220,9 +220,6 @@ fn of_process(environment: &Arc<Environment>, consumer: Consumer) -> Consumer {
         let dead_letters = sqs::queue_url(&format!("dead-letters{fifo}"));
         let queue = Queue::any().client(sqs::client(world, process));
         consumer = consumer.queue(queue.dead_letter_queue(dead_letters));
-        if plan.goes_on {
-            consumer = consumer.fifo(Fifo::new().pass_dead_letters());
-        }
     }
     match world.mutant() {
         Some(Mutant::NoLeaseMargin) => {

@@ -116,8 +116,6 @@ pub(crate) struct Plan {
     pub(crate) concurrency: usize,
     /// Whether the consumer has an SQS client.
     pub(crate) has_sqs: bool,
-    /// Whether a message group continues after a dead letter.
-    pub(crate) goes_on: bool,
     /// The ids that processes with even and with odd numbers use.
     pub(crate) ids: [Ids; 2],
 }
@@ -280,7 +278,6 @@ impl Plan {
                 Some(Mutant::AcknowledgeBeforeSend) => true,
                 _ => chance.once_in(12),
             },
-            goes_on: chance.once_in(2),
             ids: match options.versions {
                 Versions::OtherIds => chance.pick(&Ids::CHANGES),
                 _ if is_routed => [Ids::Routed; 2],

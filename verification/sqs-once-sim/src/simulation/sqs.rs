@@ -1,4 +1,4 @@
-//! The part of SQS's API that the consumer uses: sending dead letters and changing visibility timeouts.
+//! The part of SQS's API that the consumer uses: dead letters, visibility timeouts, and a queue's attributes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,19 +36,18 @@ async fn serve(
     process: Process,
     request: HttpRequest,
 ) -> Result<HttpResponse, ConnectorError> {
-    let is_send = wire::operation(&request) == "SendMessage";
+    let operation = wire::operation(&request);
     let body = wire::body(&request);
-    let name = if is_send {
-        "sends a dead letter"
-    } else {
-        "keeps messages away"
+    type Do = fn(&World, &Value) -> Value;
+    let (name, act): (_, Do) = match operation {
+        "SendMessage" => ("sends a dead letter", send),
+        "GetQueueAttributes" => ("asks the queue", attributes),
+        _ => ("keeps messages away", change_visibility),
     };
+    let is_send = operation == "SendMessage";
     let carry_out = {
         let world = Arc::clone(&world);
-        move || match is_send {
-            true => send(&world, &body),
-            false => change_visibility(&world, &body),
-        }
+        move || act(&world, &body)
     };
     if is_send && world.mutant() == Some(Mutant::AcknowledgeBeforeSend) {
         let on_its_way = async move { world.network.pass(&process, name, carry_out).await };
@@ -64,6 +63,11 @@ async fn serve(
         }
         Err(Broken::Failed) => Ok(answer(500, json!({}))),
     }
+}
+
+fn attributes(world: &World, _: &Value) -> Value {
+    let policy = json!({ "maxReceiveCount": world.plan.max_receives }).to_string();
+    json!({ "Attributes": { "MessageRetentionPeriod": "1209600", "RedrivePolicy": policy } })
 }
 
 /// Adds the consumer's copy of a message as a dead letter.

@@ -420,6 +420,11 @@ impl<'a> Lambda<'a> {
                 .add_many(Count::Deliveries, received.len() as u64);
             let odd = received.iter().filter_map(|(_, odd)| *odd);
             odd.for_each(|count| witness.counts.add(count));
+            for (delivery, _) in &received {
+                if delivery.receives == world.plan.max_receives {
+                    witness.judge(Event::LastDelivery(delivery.message));
+                }
+            }
             drop(witness);
             warm.invoke(received.into_iter().map(|(delivery, _)| delivery).collect());
         }

@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{BatchStatementError, BatchStatementErrorCodeEnum};
 
-use crate::aws::is_untimely;
+use crate::aws::{access_hint, is_untimely};
 use crate::error::chain;
 use crate::store::{StoreError, StoreErrorKind, unquoted};
 
@@ -26,6 +26,7 @@ pub(super) fn request_and<E>(
 where
     E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
 {
+    let mut fix = None;
     let (mut kind, message) = match &error {
         // After a server error the request may have been carried out. An error without a code is not from DynamoDB.
         SdkError::ServiceError(context)
@@ -33,7 +34,9 @@ where
         {
             let code = context.err().code().unwrap_or_default();
             let message = context.err().message().unwrap_or_default();
-            (by_code(code, message), format!("{code}: {message}"))
+            let kind = by_code(code, message);
+            fix = fix_for(kind, code, message);
+            (kind, format!("{code}: {message}"))
         }
         // The request may have been carried out.
         SdkError::ServiceError(_)
@@ -48,10 +51,24 @@ where
     let says_the_same = discreet.is_none();
     message = discreet.unwrap_or(message);
     more(&mut kind, &mut message);
-    let converted = StoreError::new(kind, message);
+    let mut converted = StoreError::new(kind, message);
+    if let Some(fix) = fix {
+        converted = converted.with_fix(fix);
+    }
     match says_the_same {
         true => converted.with_source(error),
         false => converted,
+    }
+}
+
+/// Returns better advice than that of the kind.
+fn fix_for(kind: StoreErrorKind, code: &str, message: &str) -> Option<&'static str> {
+    match kind {
+        StoreErrorKind::AccessDenied => access_hint(code, message),
+        StoreErrorKind::Other if code == "UnknownOperationException" => Some(
+            "this DynamoDB does not know the request: for an emulator without PartiQL batches, set SQS_ONCE_REQUESTS=single",
+        ),
+        _ => None,
     }
 }
 
@@ -71,7 +88,12 @@ pub(super) fn statement(error: &BatchStatementError) -> StoreError {
         .code()
         .map_or("unknown error", BatchStatementErrorCodeEnum::as_str);
     let message = error.message().unwrap_or_default();
-    StoreError::new(by_code(code, message), format!("{code}: {message}"))
+    let kind = by_code(code, message);
+    let converted = StoreError::new(kind, format!("{code}: {message}"));
+    match fix_for(kind, code, message) {
+        Some(fix) => converted.with_fix(fix),
+        None => converted,
+    }
 }
 
 pub(super) fn miscounted(statements: usize, results: usize) -> StoreError {

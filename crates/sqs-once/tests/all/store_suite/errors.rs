@@ -56,7 +56,9 @@ async fn answering(status: u16, body: &str) -> (Wire, DynamoDbStore) {
 #[tokio::test]
 async fn a_refused_request_names_its_fix() {
     const SAID: &str = "User: arn:aws:sts::123456789012:assumed-role/orders/orders";
-    let denied = ["AccessDeniedException", "UnrecognizedClientException"];
+    let denied = ["AccessDeniedException"];
+    let expired = ["ExpiredTokenException"];
+    let unknown = ["UnknownOperationException"];
     let throttled = [
         "ProvisionedThroughputExceededException",
         "ThrottlingException",
@@ -70,6 +72,8 @@ async fn a_refused_request_names_its_fix() {
     ];
     for (codes, kind, fix) in [
         (&denied[..], AccessDenied, "role"),
+        (&expired, AccessDenied, "the credentials have expired"),
+        (&unknown, Other, "SQS_ONCE_REQUESTS=single"),
         (&missing, TableNotFound, TABLE_VARIABLE),
         (&throttled, Throttled, "capacity"),
         (&wrong, Other, SAID),

@@ -54,6 +54,8 @@ pub(crate) struct Sqs {
     turns: Arc<Mutex<Turns<Turn>>>,
     requests: Notes<Request>,
     arrived: Arc<Notify>,
+    /// The `maxReceiveCount` of every queue, if they have a redrive policy.
+    max_receive_count: Option<u32>,
 }
 
 impl Sqs {
@@ -69,6 +71,14 @@ impl Sqs {
         let sqs = Self::default();
         sqs.turns.lock().unwrap().then = turn;
         sqs
+    }
+
+    /// Answers for queues that deliver a message this often.
+    pub(crate) fn delivering(max_receive_count: u32) -> Self {
+        Self {
+            max_receive_count: Some(max_receive_count),
+            ..Self::default()
+        }
     }
 
     /// Any queue, which this stand-in answers for.
@@ -133,10 +143,11 @@ impl HttpConnector for Sqs {
         self.requests.add(Request { operation, body });
         self.arrived.notify_one();
         let turn = self.turns.lock().unwrap().take();
+        let count = self.max_receive_count;
         HttpConnectorFuture::new(async move {
             match turn {
-                Turn::Do => Ok(done(entries, &[])),
-                Turn::RefuseEntries(refused) => Ok(done(entries, refused)),
+                Turn::Do => Ok(done(entries, &[], count)),
+                Turn::RefuseEntries(refused) => Ok(done(entries, refused, count)),
                 Turn::Attributes(attributes) => {
                     Ok(answer(200, &json!({ "Attributes": attributes })))
                 }
@@ -150,7 +161,7 @@ impl HttpConnector for Sqs {
                 }
                 Turn::Hold(gate) => {
                     gate.notified().await;
-                    Ok(done(entries, &[]))
+                    Ok(done(entries, &[], count))
                 }
                 Turn::Hang => std::future::pending().await,
             }
@@ -158,7 +169,7 @@ impl HttpConnector for Sqs {
     }
 }
 
-fn done(entries: usize, refused: &[usize]) -> HttpResponse {
+fn done(entries: usize, refused: &[usize], max_receive_count: Option<u32>) -> HttpResponse {
     let (failed, successful): (Vec<usize>, Vec<usize>) =
         (0..entries).partition(|entry| refused.contains(entry));
     let failed = failed.iter().map(|entry| {
@@ -168,9 +179,14 @@ fn done(entries: usize, refused: &[usize]) -> HttpResponse {
     let successful = successful
         .iter()
         .map(|entry| json!({ "Id": entry.to_string() }));
+    let mut attributes = json!({ "VisibilityTimeout": "60" });
+    if let Some(count) = max_receive_count {
+        attributes["MessageRetentionPeriod"] = "345600".into();
+        attributes["RedrivePolicy"] = json!({ "maxReceiveCount": count }).to_string().into();
+    }
     let body = json!({
         "MessageId": "copy",
-        "Attributes": { "VisibilityTimeout": "60" },
+        "Attributes": attributes,
         "Successful": successful.collect::<Vec<_>>(),
         "Failed": failed.collect::<Vec<_>>(),
     });

@@ -252,7 +252,7 @@ fn refusal(refusal: Refusal) -> Verdict {
     match refusal {
         Refusal::Duplicate { .. } => Verdict::Done,
         Refusal::InProgress { lease_until } => Verdict::Busy(lease_until.and_then(ticks)),
-        Refusal::PayloadMismatch | Refusal::OutcomeUnknown | Refusal::UnknownStatus(_) => {
+        Refusal::PayloadMismatch { .. } | Refusal::OutcomeUnknown | Refusal::UnknownStatus(_) => {
             Verdict::Failed
         }
     }
