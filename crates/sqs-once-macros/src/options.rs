@@ -194,8 +194,15 @@ fn skip_value(input: ParseStream<'_>) -> Result<()> {
 
 /// Returns an error message for an unknown option, with the code to write instead.
 fn not_an_option(name: &str, handler: &Ident) -> String {
-    if name == "claim" {
-        return "`claim` is not an option: write `mode = claim_first`".to_owned();
+    match name {
+        "claim" => return "`claim` is not an option: write `mode = claim_first`".to_owned(),
+        "retries" | "max_retries" | "attempts" | "max_attempts" => {
+            return format!(
+                "`{name}` is not an option: the queue's `maxReceiveCount` sets how often a message is delivered, and \
+                 `{handler}::handler().backoff(…)` the pauses between"
+            );
+        }
+        _ => {}
     }
     let options = OPTIONS.map(|(option, _)| option);
     let methods = || OF_HANDLER.iter().chain(&OF_CONSUMER);

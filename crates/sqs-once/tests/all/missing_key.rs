@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::{Bench, Notes, Tested, body, in_group, json_body, set, with};
+use crate::support::{Bench, Notes, Tested, assert_contains, body, in_group, json_body, set, with};
 use serde::Deserialize;
 use serde_json::json;
 use sqs_once::extract::Attempt;
@@ -73,6 +73,17 @@ async fn a_key_in_an_attribute_that_the_message_lacks_is_missing_with_the_attrib
     ] {
         assert_eq!(reason(key).await, says(name));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binary_attribute_is_no_key_and_the_reason_says_so() {
+    let keyed = Handler::json::<Order>().key(MessageKey::attribute("tenant"));
+    let bench = Bench::new().on(keyed.call(async |_: Order| {}));
+    let mut record = body("{}");
+    record["messageAttributes"]["tenant"] = json!({ "dataType": "Binary", "binaryValue": "AP8" });
+    assert_eq!(bench.run([record]).await, ["m-0"]);
+    let expected = "the business key is a binary attribute: only text";
+    assert_contains!(bench.lines()[0]["reason"], expected);
 }
 
 const KEYLESS: &str = "without a business key: not protected against duplicates";

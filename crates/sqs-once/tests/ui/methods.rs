@@ -28,6 +28,9 @@ async fn stored(order: OrderPlaced) {}
 #[sqs_once::handler(key = order.order_id, claim = first, namespace = "test")]
 async fn claimed(order: OrderPlaced) {}
 
+#[sqs_once::handler(key = order.order_id, retries = 3, namespace = "test")]
+async fn retried(order: OrderPlaced) {}
+
 #[sqs_once::handler(key = order.order_id, max_concurrency = 4, namespace = "test")]
 async fn misspelt(order: OrderPlaced) {}
 

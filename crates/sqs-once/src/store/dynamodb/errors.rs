@@ -16,6 +16,25 @@ where
     request_and(error, &[], |_, _| {})
 }
 
+/// Converts the error of a whole batch of statements. Emulators may not know them, and answer with a server error.
+pub(super) fn batch<E>(error: SdkError<E, HttpResponse>) -> StoreError
+where
+    E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
+{
+    let is_server_error = matches!(
+        &error,
+        SdkError::ServiceError(context) if context.raw().status().is_server_error()
+    );
+    let converted = request(error);
+    match is_server_error {
+        true => converted.with_fix(
+            "check its endpoint, the region and the function's network; for an emulator without PartiQL batches, set \
+             SQS_ONCE_REQUESTS=single",
+        ),
+        false => converted,
+    }
+}
+
 /// Converts the error of a whole request, and removes the values that DynamoDB quotes. `more` may change the kind and
 /// add a hint to the message.
 pub(super) fn request_and<E>(

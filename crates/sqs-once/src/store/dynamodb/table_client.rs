@@ -270,7 +270,7 @@ impl TableClient {
             .mutate_request(statements.into_body())
             .send()
             .await
-            .map_err(errors::request)?;
+            .map_err(errors::batch)?;
         let responses = answer.responses.unwrap_or_default();
         if responses.len() != count {
             return Err(errors::miscounted(count, responses.len()));

@@ -107,7 +107,11 @@ async fn an_answer_that_is_not_dynamodbs_or_says_nothing_is_never_a_yes_and_leav
         (200, "{}", Other, "answer"),
     ] {
         let (_wire, store) = answering(status, body).await;
-        for error in errors_of(&store).await {
+        let errors = errors_of(&store).await;
+        // An emulator that can't do the batches of statements answers so.
+        let names_variable = |error: &StoreError| error.to_string().contains("SQS_ONCE_REQUESTS");
+        assert_eq!(errors.iter().any(names_variable), status >= 500);
+        for error in errors {
             assert_eq!(error.kind(), kind, "{status} {body:?}: {error}");
             assert_contains!(error.to_string(), said);
         }
