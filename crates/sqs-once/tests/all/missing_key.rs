@@ -80,7 +80,7 @@ async fn a_binary_attribute_is_no_key_and_the_reason_says_so() {
     let keyed = Handler::json::<Order>().key(MessageKey::attribute("tenant"));
     let bench = Bench::new().on(keyed.call(async |_: Order| {}));
     let mut record = body("{}");
-    record["messageAttributes"]["tenant"] = json!({ "dataType": "Binary", "binaryValue": "AP8" });
+    record["messageAttributes"]["tenant"] = json!({ "dataType": "Binary", "binaryValue": "AP8=" });
     assert_eq!(bench.run([record]).await, ["m-0"]);
     let expected = "the business key is a binary attribute: only text";
     assert_contains!(bench.lines()[0]["reason"], expected);
