@@ -1,5 +1,7 @@
 //! Claims that a process learns of, and must use or give back.
 
+use std::time::Duration;
+
 use sqs_once::store::{Fence, Owner};
 use tokio::time::Instant;
 
@@ -85,9 +87,13 @@ impl Witness {
     pub(crate) fn answered(&mut self, process: &Process, invocation: usize) {
         self.counts.add(Count::Answers);
         let begun = self.begun(invocation);
+        // What it learns in the moment in which its last requests end comes too late for another request.
+        let until = Instant::now() - Duration::from_millis(1);
         let mut told = self.told.iter();
-        let unused =
-            told.find(|told| told.process == process.name && told.at >= begun && !told.used);
+        let unused = told.find(|told| {
+            let is_its = told.process == process.name && !told.used;
+            is_its && (begun..until).contains(&told.at)
+        });
         if let Some(told) = unused {
             let what = format!(
                 "{process} owned k{} and neither ran nor released it",
