@@ -14,6 +14,8 @@ use super::Visibility;
 
 /// How long a queue's answer counts, since its settings may change.
 const ASK_AGAIN: Duration = Duration::from_secs(60);
+/// How long a message waits for an answer. A function whose network does not reach SQS can do without.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The last answers, by the queue's ARN: a function may have several queues.
 #[derive(Default)]
@@ -28,7 +30,7 @@ struct Answer {
 
 impl Answers {
     /// Returns the limits of a message's queue, which is asked unless an answer still counts. If the queue does not answer
-    /// until `by`, its last answer holds.
+    /// within 3 s and until `by`, its last answer holds.
     pub(super) async fn limits(
         &self,
         queue: &dyn Visibility,
@@ -43,6 +45,7 @@ impl Answers {
         if is_fresh || Instant::now() >= by {
             return last;
         }
+        let by = by.min(Instant::now() + PATIENCE);
         let limits = queue.limits(message, by).await.or(last);
         self.lock()
             .insert(arn.to_owned(), Answer { limits, asked: now });
