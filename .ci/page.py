@@ -280,6 +280,22 @@ def test_faults_are_switched_and_shown_also_when_the_page_is_reloaded(page):
     page.click("#faults summary")
 
 
+def test_a_message_behind_sns_is_found_by_its_content_and_shows_it(page, run):
+    order = json.dumps({"customer_id": "c-9", "order_id": "behind-sns"})
+    envelope = json.dumps({"Type": "Notification", "TopicArn": "arn:aws:sns:r:1:t", "Message": order})
+    run.do(f"send sns-1 {envelope}")
+    page.fill("#filter", "behind-sns")
+    has(page, "queue", "c-9")
+    open_chip(page, "sns-1")
+    is_text(page, "#body", order)
+    page.click("#envelope-box summary")
+    is_text(page, "#envelope", envelope)
+    page.click("#close")
+    page.fill("#filter", "")
+    run.do("take", "answer")
+    has(page, "done", "c-9")
+
+
 def test_a_key_has_one_timeline_of_all_its_messages(page, run):
     open_chip(page, "m-1")
     # The open timeline learns of a second message of its key.
@@ -412,6 +428,9 @@ def test_the_keyboard_reaches_every_control_and_the_focus_is_never_lost(page, ru
 
     run.do("send k-1 {}", "send k-2 {}")
     has(page, "queue", "k-2")
+    page.focus("#filter")
+    page.keyboard.press("ArrowDown")
+    focused("#list-queue")
     page.focus("#filter")
     for key in ("Tab", "Tab", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)

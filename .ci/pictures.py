@@ -36,7 +36,7 @@ def recording(folder):
     # The recording ends with the command, and not with an end of the input.
     subprocess.run(record, cwd=ROOT, env={**os.environ, **ENV}, stdin=os.pipe()[0], check=True)
     text = cast.read_text()
-    assert "left in OrdersQueue: 0, in OrdersDeadLetterQueue: 0" in text, text
+    assert "left in orders-orders: 0, in OrdersDeadLetterQueue: 0" in text, text
     assert str(ROOT) not in text and str(Path.home()) not in text, text
     # A process that is killed after it has recorded an effect does not report it.
     assert "5 processed, " in text, "not all five effects were reported: try again"

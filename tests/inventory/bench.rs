@@ -27,7 +27,9 @@ impl Bench {
 
     pub(crate) fn launch(&self) -> Launch {
         let function = self.template.function(None).unwrap();
-        let environment = self.template.environment(function).into_iter();
+        let environment = self.template.environment(function, |_| String::new());
+        let environment = environment.into_iter();
+        let environment = environment.filter_map(|(name, value)| Some((name, value.ok()?)));
         environment.fold(
             Launch::new(env!("CARGO_BIN_EXE_inventory")).dynamodb(&self.dynamodb),
             |launch, (name, value)| launch.env(name, value),

@@ -115,6 +115,14 @@ pub(crate) struct FunctionArgs {
     /// The SAM template that describes queues, table and function [default: template.yaml in this folder, or else at the workspace's root]
     #[arg(long, value_name = "FILE")]
     pub(crate) template: Option<PathBuf>,
+
+    /// Put the items in this file into the template's tables: {"TABLE": [{"id": {"S": "o-1"}}]}
+    #[arg(long, value_name = "FILE")]
+    pub(crate) items: Option<PathBuf>,
+
+    /// The folder that is S3; BUCKET/KEY is a file in it [default: target/sqs-once/s3]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) s3: Option<PathBuf>,
 }
 
 /// Maintain the table of a PostgreSQL database
@@ -174,10 +182,10 @@ mod tests {
     }
 
     #[test]
-    fn there_are_at_most_45_flags() {
+    fn there_are_at_most_51_flags() {
         let mut flags = BTreeSet::new();
         add_flags(&command(OF_CARGO), &mut flags);
         assert!(flags.contains("state"), "{flags:?}");
-        assert!(flags.len() <= 45, "{} flags: {flags:?}", flags.len());
+        assert!(flags.len() <= 51, "{} flags: {flags:?}", flags.len());
     }
 }

@@ -5,6 +5,14 @@ use sqs_once_local::{DynamoDbError, InvokeError};
 
 pub(crate) const INTERRUPTED: &str = "interrupted";
 
+/// The function ended, or hung, before it took an event.
+#[derive(Debug, thiserror::Error)]
+#[error("the function did not start")]
+pub(crate) struct NotStarted {
+    /// How its environment differs from the template.
+    pub(crate) differences: Vec<String>,
+}
+
 #[cfg(not(feature = "aws"))]
 pub(crate) const NO_AWS: NotBuilt = NotBuilt {
     what: "AWS",
@@ -29,7 +37,14 @@ pub(crate) struct NotBuilt {
 }
 
 /// A hint for the user, if the message does not contain one.
-pub(crate) fn help(error: &Error) -> Option<&'static str> {
+pub(crate) fn help(error: &Error) -> Option<String> {
+    if let Some(NotStarted { differences }) = error.downcast_ref() {
+        return (!differences.is_empty()).then(|| differences.join("\n        "));
+    }
+    fixed_help(error).map(str::to_owned)
+}
+
+fn fixed_help(error: &Error) -> Option<&'static str> {
     let of_database = error.downcast_ref();
     if let Some(DynamoDbError::OtherKeys { .. } | DynamoDbError::Open { .. }) = of_database {
         return Some("--reset starts with an empty database");

@@ -1,9 +1,10 @@
 //! `cargo sqs-once invoke`: sends one event to the real binary.
 
 use crate::cli::InvokeArgs;
+use crate::error::NotStarted;
 use crate::launch::{self, Subject};
 use crate::print;
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use sqs_once_local::{
     BatchResponse, Event, InvokeError, LocalSqs, QueueSettings, Queues, Report, Template,
 };
@@ -14,16 +15,18 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<()> {
     // Read the event before the build, so that an error in it shows at once.
     let event = match args.raw {
         true => None,
-        false => Some(Event::parse(&text, &subject.binary.name)?),
+        false => Some(Event::parse(&text, &queue(&subject))?),
     };
     let executable = subject.build(args.format.is_json())?;
 
-    let dynamodb = subject.dynamodb(args.function.reset).await?;
+    let storage = subject.storage(args.function.reset, [0, 0]).await?;
     let sqs = LocalSqs::start(queues(&subject, event.as_ref())?).await;
     let sqs = sqs.context("the local queues can't listen on 127.0.0.1")?;
-    let mut launch = subject.launch(executable, &dynamodb, &sqs);
+    let mut launch = subject.launch(executable, &storage, &sqs);
+    let differences = subject.differences(&sqs);
     if !args.format.is_json() {
         launch = launch.on_line(print::log_line);
+        launch::print_differences(&differences);
     }
     let function = launch.start().await?;
 
@@ -38,9 +41,13 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<()> {
         Some(event) => event.payload(),
         None => text.into(),
     };
-    let answer = function.invoke(payload, timeout).await;
+    let answer = match function.ready().await {
+        Ok(()) => function.invoke(payload, timeout).await.map_err(Error::from),
+        Err(error) => Err(Error::from(error).context(NotStarted { differences })),
+    };
     let lines = function.stop().await;
-    if let (Err(InvokeError::Exited { last_lines, .. }), true) = (&answer, args.format.is_json()) {
+    let ended = answer.as_ref().err().and_then(Error::downcast_ref);
+    if let (Some(InvokeError::Exited { last_lines, .. }), true) = (ended, args.format.is_json()) {
         last_lines.iter().for_each(|line| print::log_line(line));
     }
     let answer = answer?;
@@ -66,15 +73,31 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<()> {
     response.map(drop).context(refused)
 }
 
+/// The queue of an event that names none: the function's only one in the template, or else one of its own name.
+fn queue(subject: &Subject) -> String {
+    let mapped = || {
+        let mappings = subject.template.as_ref()?.mappings(subject.function()?);
+        let mut queues = mappings.into_iter().filter_map(|(_, queue)| queue);
+        queues.next().filter(|_| queues.next().is_none())
+    };
+    mapped().unwrap_or_else(|| subject.binary.name.clone())
+}
+
 /// The queues that the function can reach: the template's, the shell's dead-letter queue, and those of the event. No
 /// queue has the event's messages.
 fn queues(subject: &Subject, event: Option<&Event>) -> Result<Queues> {
     let mut queues = Queues::default();
-    let template = subject.template.iter().flat_map(Template::queues);
+    let named = |template: &Template| {
+        let queues = template.queues().iter();
+        queues
+            .map(|queue| template.queue_name(queue))
+            .collect::<Vec<_>>()
+    };
+    let template = subject.template.as_ref().map(named).unwrap_or_default();
     let shell = std::env::var("SQS_ONCE_DLQ_URL").ok();
     // The last part of a queue's URL is its name.
     let shell = shell.and_then(|url| Some(url.rsplit('/').next()?.to_owned()));
-    for name in template.map(Template::queue_name).chain(shell) {
+    for name in template.into_iter().chain(shell) {
         queues.create(&name, QueueSettings::default())?;
     }
     if let Some(event) = event {

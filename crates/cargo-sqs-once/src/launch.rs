@@ -1,10 +1,13 @@
 //! Prepares a run of the function for `invoke` and `dev`: its event, template, table and environment variables.
 
 use crate::cli::FunctionArgs;
+use crate::print;
 use crate::workspace::{Binary, Workspace};
 use anyhow::{Context, Result};
+use serde_json::Value;
 use sqs_once_doctor::Function;
-use sqs_once_local::{Launch, LocalDynamoDb, LocalSqs, TableDescription, Template};
+use sqs_once_local::{Launch, LocalDynamoDb, LocalS3, LocalSqs, TableDescription, Template};
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,6 +24,16 @@ pub(crate) struct Subject {
     pub(crate) template_file: Option<PathBuf>,
     pub(crate) template: Option<Template>,
     pub(crate) table: TableDescription,
+    /// The items to put at the start, by their table.
+    items: Vec<(String, Value)>,
+    /// The folder that is S3.
+    pub(crate) objects: PathBuf,
+}
+
+/// Where the function's tables and objects are.
+pub(crate) struct Storage {
+    pub(crate) dynamodb: LocalDynamoDb,
+    pub(crate) s3: LocalS3,
 }
 
 impl Subject {
@@ -31,13 +44,17 @@ impl Subject {
         let only = template.as_ref().and_then(|it| it.function(None));
         let named = only.and_then(|function| function.binary.known());
         let binary = workspace.function(args.function.as_deref(), named.map(String::as_str))?;
+        let objects = args.s3.clone().unwrap_or_else(|| workspace.objects());
         let mut subject = Self {
             workspace,
-            binary,
             release: args.release,
             template_file,
-            template,
+            // A project of `new` has this name, its stack and its function.
+            template: template.map(|template| template.in_stack(&binary.name)),
+            binary,
             table: TableDescription::default(),
+            items: items(args.items.as_deref())?,
+            objects,
         };
         if let Some(template) = &subject.template {
             subject.table = template.table(subject.function())?;
@@ -56,58 +73,108 @@ impl Subject {
         template.function(Some(&self.binary.name))
     }
 
-    /// The local DynamoDB with every table of the template.
-    pub(crate) async fn dynamodb(&self, reset: bool) -> Result<LocalDynamoDb> {
+    /// The tables of a run. The function may write to the template's other tables as well.
+    pub(crate) fn tables(&self) -> Vec<&TableDescription> {
+        let others = self.template.iter().flat_map(Template::tables);
+        let others = others.filter(|other| other.name != self.table.name);
+        std::iter::once(&self.table).chain(others).collect()
+    }
+
+    /// Starts the local DynamoDB, with all tables and the items of `--items`, and the local S3, on these ports. 0 is a free one.
+    pub(crate) async fn storage(&self, reset: bool, ports: [u16; 2]) -> Result<Storage> {
         let database = self.workspace.database();
         if reset {
             LocalDynamoDb::remove(&database)?;
         }
-        let dynamodb = LocalDynamoDb::open(&database).await?;
-        dynamodb.create_table(&self.table)?;
-        // The function may write to the template's other tables as well.
-        let template = self.template.as_ref();
-        for other in template.map_or(&[][..], Template::tables) {
-            dynamodb.create_table(other)?;
+        let dynamodb = LocalDynamoDb::open_on(ports[0], &database).await?;
+        for table in self.tables() {
+            dynamodb.create_table(table)?;
         }
-        Ok(dynamodb)
+        for (table, item) in &self.items {
+            let unput = || format!("an item of --items can't be put into the table `{table}`");
+            let put = dynamodb.put_item(table, item.clone());
+            put.with_context(unput)?;
+        }
+        let s3 = LocalS3::start(&self.objects, ports[1]).await;
+        let s3 = s3.context("the local S3 can't listen on 127.0.0.1")?;
+        Ok(Storage { dynamodb, s3 })
     }
 
     /// Launches the function with the template's settings and with local services only.
-    pub(crate) fn launch(
-        &self,
-        executable: PathBuf,
-        dynamodb: &LocalDynamoDb,
-        sqs: &LocalSqs,
-    ) -> Launch {
+    pub(crate) fn launch(&self, executable: PathBuf, storage: &Storage, sqs: &LocalSqs) -> Launch {
         let function = self.function();
         let memory_mb = function.and_then(|function| function.memory_mb.known().copied());
         let mut launch = Launch::new(executable)
             .memory_mb(memory_mb.unwrap_or(DEFAULT_MEMORY_MB))
-            .dynamodb(dynamodb)
+            .dynamodb(&storage.dynamodb)
+            .env("AWS_ENDPOINT_URL_S3", storage.s3.endpoint())
             .env("AWS_ENDPOINT_URL_SQS", sqs.endpoint());
-        let environment = self.of_template(Template::environment);
-        for (name, value) in environment {
-            // A variable in the user's shell overrides the template's.
-            if std::env::var_os(&name).is_none() {
+        for (name, value) in self.environment(sqs) {
+            let Ok(value) = value else { continue };
+            // A variable in the user's shell overrides the template's, but not with the URL of a real queue.
+            if std::env::var_os(&name).is_none() || value.starts_with(&sqs.endpoint()) {
                 launch = launch.env(name, value);
             }
         }
-        // Use the local table and queues, even if the template or the shell names the real ones.
-        for (name, queue) in self.of_template(Template::queue_urls) {
-            launch = launch.env(name, sqs.url(&queue));
+        for (name, value) in own_endpoints() {
+            launch = launch.env(name, value);
         }
+        // Use the local table, even if the shell names the real one.
         launch.env("SQS_ONCE_TABLE", &self.table.name)
     }
 
-    /// Variables of the function in the template.
-    fn of_template(
-        &self,
-        variables: fn(&Template, &Function) -> Vec<(String, String)>,
-    ) -> Vec<(String, String)> {
+    /// What differs from the template, one line each: its variables without a value here, and the user's own endpoints.
+    pub(crate) fn differences(&self, sqs: &LocalSqs) -> Vec<String> {
+        let environment = self.environment(sqs).into_iter();
+        let unset = environment.filter_map(|(name, value)| {
+            // The table is always set.
+            let is_set = std::env::var_os(&name).is_some() || name == "SQS_ONCE_TABLE";
+            let reason = value.err().filter(|_| !is_set)?;
+            let fix = format!("set it in the shell: {name}=…");
+            Some(format!("{name} is not set, because {reason}; {fix}"))
+        });
+        let own = own_endpoints();
+        let own = own.map(|(name, value)| format!("{name} is the shell's: {value}"));
+        unset.chain(own).collect()
+    }
+
+    /// The variables of the function in the template.
+    fn environment(&self, sqs: &LocalSqs) -> Vec<(String, Result<String, String>)> {
         match (&self.template, self.function()) {
-            (Some(template), Some(function)) => variables(template, function),
+            (Some(template), Some(function)) => {
+                template.environment(function, |queue| sqs.url(queue))
+            }
             _ => Vec::new(),
         }
+    }
+}
+
+/// The endpoints that the user has chosen for single services.
+fn own_endpoints() -> impl Iterator<Item = (String, String)> {
+    let variables = std::env::vars_os();
+    let variables = variables
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    variables.filter(|(name, value)| name.starts_with("AWS_ENDPOINT_URL_") && !value.is_empty())
+}
+
+/// Reads the items of `--items`, in the form of its help.
+fn items(file: Option<&Path>) -> Result<Vec<(String, Value)>> {
+    let Some(file) = file else {
+        return Ok(Vec::new());
+    };
+    let unread = || format!("the items in {} can't be read", file.display());
+    let text = std::fs::read_to_string(file).with_context(unread)?;
+    let tables: BTreeMap<String, Vec<Value>> = serde_json::from_str(&text).with_context(unread)?;
+    let items = tables.into_iter();
+    let items =
+        items.flat_map(|(table, items)| items.into_iter().map(move |it| (table.clone(), it)));
+    Ok(items.collect())
+}
+
+/// Prints how the run differs from the template.
+pub(crate) fn print_differences(differences: &[String]) {
+    for difference in differences {
+        print::styled_note(print::Style::Bad, difference);
     }
 }
 

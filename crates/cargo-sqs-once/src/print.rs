@@ -296,15 +296,19 @@ pub(crate) fn error(error: &Error) {
     let mut text = format!("error: {}\n", lines(&error.to_string()));
     for cause in error.chain().skip(1) {
         let cause = lines(&cause.to_string());
-        // Many errors of other crates repeat their cause.
-        if !text.contains(cause.trim()) {
+        // Many errors of other crates repeat their cause, some of them in one line.
+        if !in_one_line(&text).contains(&in_one_line(&cause)) {
             text.push_str(&format!("  because: {cause}\n"));
         }
     }
     if let Some(help) = error::help(error) {
-        text.push_str(&format!("  help: {help}\n"));
+        text.push_str(&format!("  help: {}\n", lines(&help)));
     }
     to_stderr(text);
+}
+
+fn in_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Writes to standard error. Ignores errors, because it can't report them elsewhere.

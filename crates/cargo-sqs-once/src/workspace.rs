@@ -38,6 +38,11 @@ impl Workspace {
         self.own_folder().join("dynamodb.sqlite")
     }
 
+    /// The default folder of the local S3.
+    pub(crate) fn objects(&self) -> PathBuf {
+        self.own_folder().join("s3")
+    }
+
     /// The folder with the binaries that `dev` runs.
     pub(crate) fn running(&self) -> PathBuf {
         self.own_folder().join("running")

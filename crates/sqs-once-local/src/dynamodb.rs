@@ -38,7 +38,7 @@ impl LocalDynamoDb {
     pub async fn memory() -> Result<Self, DynamoDbError> {
         let path = Path::new(":memory:");
         let database = Database::memory().map_err(|error| open_error(path, error))?;
-        Self::serve(database, None).await
+        Self::serve(database, None, 0).await
     }
 
     /// Starts a DynamoDB that keeps its tables in the file at `path`. Creates the file and its folder if they do not
@@ -48,13 +48,21 @@ impl LocalDynamoDb {
     /// [`DynamoDbError::InUse`] if another process has the file open, [`DynamoDbError::Open`] if it can't be opened or
     /// is not such a database, [`DynamoDbError::Listen`] if no loopback port is available.
     pub async fn open(path: &Path) -> Result<Self, DynamoDbError> {
+        Self::open_on(0, path).await
+    }
+
+    /// Like [`LocalDynamoDb::open`], on a port. 0 means any free port.
+    ///
+    /// # Errors
+    /// The errors of [`LocalDynamoDb::open`].
+    pub async fn open_on(port: u16, path: &Path) -> Result<Self, DynamoDbError> {
         let lock = lock(path)?;
         let name = path.to_str().ok_or("the path is not UTF-8");
         let name = name.map_err(|error| open_error(path, error))?;
         // SQLite creates its other files with the same mode.
         private(path).map_err(|error| open_error(path, error))?;
         let database = Database::new(name).map_err(|error| open_error(path, error))?;
-        Self::serve(database, Some(lock)).await
+        Self::serve(database, Some(lock), port).await
     }
 
     /// Deletes the database at `path`. Succeeds if it does not exist.
@@ -75,8 +83,12 @@ impl LocalDynamoDb {
         Ok(())
     }
 
-    async fn serve(database: Database, lock: Option<File>) -> Result<Self, DynamoDbError> {
-        let port = Port::take(0).await.map_err(DynamoDbError::Listen)?;
+    async fn serve(
+        database: Database,
+        lock: Option<File>,
+        port: u16,
+    ) -> Result<Self, DynamoDbError> {
+        let port = Port::take(port).await.map_err(DynamoDbError::Listen)?;
         let engine = Engine::new(database.clone());
         let server = port.serve(engine::routes(&engine), engine::LARGEST_REQUEST);
         Ok(Self {

@@ -43,9 +43,12 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// Binds a port. 0 means any free port.
+    /// Binds a port. 0 means any free port. An error names the port.
     pub(crate) async fn take(port: u16) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
+        let named =
+            |error: io::Error| io::Error::new(error.kind(), format!("port {port}: {error}"));
+        let listener = listener.map_err(named)?;
         let address = listener.local_addr()?;
         Ok(Self { listener, address })
     }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`RuntimeApi`] | the Lambda Runtime API (and as much of the Extensions API as a runtime needs) |
 //! | [`LocalDynamoDb`] | an embedded DynamoDB, in memory or persisted in one file |
+//! | [`LocalS3`] | a folder, served as S3 |
 //! | [`Queues`], [`LocalSqs`] | queues with visibility, redrive and message groups; SQS for the SDKs and the AWS CLI |
 //! | [`EventSourceMapping`] | polls a queue for the function and applies its answers |
 //! | [`Poller`], [`Faults`] | the same in real time, with execution environments and injected faults |
@@ -57,9 +58,11 @@ mod log;
 mod message;
 mod page;
 mod queue;
+mod references;
 mod report;
 mod response;
 mod runtime_api;
+mod s3;
 mod table;
 mod template;
 
@@ -82,6 +85,7 @@ pub use queue::{
 pub use report::Report;
 pub use response::{BatchResponse, ResponseError};
 pub use runtime_api::{FunctionError, InvokeError, RuntimeApi};
+pub use s3::LocalS3;
 pub use table::{KeyAttribute, KeyType, TableDescription};
 pub use template::{Template, TemplateError};
 

@@ -1,17 +1,20 @@
 //! Reads the function, its table and its queues from a template or a Terraform configuration.
 
+use crate::references::References;
 use crate::table::{KeyAttribute, KeyType, TableDescription};
 use sqs_once_doctor::{Deployment, Function, Mapping, Queue, ReadError, Source, Table};
 use std::path::Path;
 
 /// The parts of a template that are needed to run its function locally.
 ///
-/// `sqs-once-doctor` reads the template. Values that only the deployment knows count as missing.
+/// `sqs-once-doctor` reads the template. Values that only the deployment knows count as missing, but names and
+/// environment variables have local values as far as possible.
 #[derive(Debug, Clone)]
 pub struct Template {
     deployment: Deployment,
     /// In the order of the deployment's tables.
     tables: Vec<TableDescription>,
+    pub(crate) references: References,
 }
 
 impl Template {
@@ -21,7 +24,9 @@ impl Template {
     /// [`TemplateError::Read`] if the file can't be read or has no `Resources`, and [`TemplateError::Table`] if it describes
     /// a table that DynamoDB would refuse.
     pub fn read(path: &Path) -> Result<Self, TemplateError> {
-        Self::new(&Source::read(path)?)
+        let source = Source::read(path)?;
+        // A folder is a Terraform configuration, whose references name the kinds of resources.
+        Self::new(&source, &std::fs::read_to_string(path).unwrap_or_default())
     }
 
     /// Parses a template in YAML or JSON.
@@ -29,16 +34,33 @@ impl Template {
     /// # Errors
     /// The errors of [`Template::read`].
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
-        Self::new(&Source::new(Path::new("template.yaml"), text))
+        Self::new(&Source::new(Path::new("template.yaml"), text), text)
     }
 
-    fn new(source: &Source) -> Result<Self, TemplateError> {
+    fn new(source: &Source, text: &str) -> Result<Self, TemplateError> {
         let deployment = source.deployment()?;
         let tables = deployment.tables.iter().map(description);
-        Ok(Self {
+        let template = Self {
             tables: tables.collect::<Result<_, _>>()?,
             deployment,
-        })
+            references: References::parse(text),
+        };
+        Ok(template.named_by_references())
+    }
+
+    /// Sets the name of the stack, `AWS::StackName`, from which names may be made.
+    pub fn in_stack(mut self, name: &str) -> Self {
+        self.references.stack = Some(name.to_owned());
+        self.named_by_references()
+    }
+
+    fn named_by_references(mut self) -> Self {
+        for (table, described) in self.deployment.tables.iter().zip(&mut self.tables) {
+            if let Some(name) = self.references.name(&table.site.id) {
+                described.name = name;
+            }
+        }
+        self
     }
 
     /// Returns the function whose binary is `binary`. Without a match, returns the template's only function unless it
@@ -66,11 +88,13 @@ impl Template {
     }
 
     /// The queue's name in the template, or else its resource's. The name of a FIFO queue ends in `.fifo`.
-    pub fn queue_name(queue: &Queue) -> String {
-        let name = queue.name.known().unwrap_or(&queue.site.id);
+    pub fn queue_name(&self, queue: &Queue) -> String {
+        let given = self.references.name(&queue.site.id);
+        let given = given.or_else(|| queue.name.known().cloned());
+        let name = given.unwrap_or_else(|| queue.site.id.clone());
         match queue.is_fifo.known() {
             Some(true) if !name.ends_with(".fifo") => format!("{name}.fifo"),
-            _ => name.clone(),
+            _ => name,
         }
     }
 
@@ -86,7 +110,10 @@ impl Template {
             let target = mapping.function.known();
             target.is_some_and(|target| target.is(&function.site.id))
         });
-        let queue = |mapping: &Mapping| self.deployment.queue(&mapping.queue).map(Self::queue_name);
+        let queue = |mapping: &Mapping| {
+            let queue = self.deployment.queue(&mapping.queue)?;
+            Some(self.queue_name(queue))
+        };
         mappings.map(|mapping| (mapping, queue(mapping))).collect()
     }
 
@@ -117,41 +144,12 @@ impl Template {
         }
     }
 
-    /// The function's environment variables whose values are literals or references to a table.
-    pub fn environment(&self, function: &Function) -> Vec<(String, String)> {
-        let literals = function.literals();
-        let mut environment: Vec<_> = literals
-            .map(|(name, text)| (name.to_owned(), text))
-            .collect();
-        for (table, described) in self.deployment.tables.iter().zip(&self.tables) {
-            let named = referring(function, &table.site.id, &["", ".id"]);
-            environment.extend(named.map(|name| (name, described.name.clone())));
-        }
-        environment
+    /// The table of this resource.
+    pub(crate) fn table_of(&self, id: &str) -> Option<&TableDescription> {
+        let mut tables = self.deployment.tables.iter().zip(&self.tables);
+        let (_, described) = tables.find(|(table, _)| table.site.id == id)?;
+        Some(described)
     }
-
-    /// The function's environment variables that are the URL of a queue, each with that queue's name.
-    pub fn queue_urls(&self, function: &Function) -> Vec<(String, String)> {
-        let queues = self.deployment.queues.iter();
-        queues
-            .flat_map(|queue| {
-                let named = referring(function, &queue.site.id, &["", ".QueueUrl", ".url", ".id"]);
-                named.map(|name| (name, Self::queue_name(queue)))
-            })
-            .collect()
-    }
-}
-
-/// The variables that refer to the resource `id` or, with one of `attributes`, to that attribute of it.
-fn referring(function: &Function, id: &str, attributes: &[&str]) -> impl Iterator<Item = String> {
-    let references: Vec<_> = attributes
-        .iter()
-        .map(|attribute| format!("${{{id}{attribute}}}"))
-        .collect();
-    let variables = function.environment.iter();
-    variables
-        .filter(move |(_, value)| value.known().is_some_and(|text| references.contains(text)))
-        .map(|(name, _)| name.clone())
 }
 
 fn description(table: &Table) -> Result<TableDescription, TemplateError> {

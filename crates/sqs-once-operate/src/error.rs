@@ -1,5 +1,6 @@
 //! Errors of this crate.
 
+use aws_config::imds::client::error::ImdsError;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use sqs_once::ConfigError;
@@ -9,6 +10,10 @@ use thiserror::Error as ThisError;
 
 /// The advice for missing credentials.
 const SIGN_IN: &str = "sign in, such as by `aws sso login`, or set AWS_PROFILE";
+
+/// The advice for a metadata service that answers, but with an error.
+const FORBIDDEN_METADATA: &str = "the metadata service of this machine gives no credentials: sign in, such as by \
+                                  `aws sso login`, set AWS_PROFILE, or give the instance a role";
 
 /// An operation on a key or a dead-letter queue failed.
 #[derive(Debug, ThisError)]
@@ -37,9 +42,24 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// The profile does not exist.
+    #[error("the AWS profile `{profile}` does not exist: correct AWS_PROFILE")]
+    NoProfile {
+        /// Its name.
+        profile: String,
+    },
     /// No AWS region is configured.
     #[error("no AWS region is known: set AWS_REGION, or put one into the profile")]
     NoRegion,
+    /// No AWS region is configured, and the profile has none.
+    #[error(
+        "the AWS profile `{profile}` has no region: set AWS_REGION, or run \
+         `aws configure set region REGION --profile {profile}`"
+    )]
+    NoProfileRegion {
+        /// Its name.
+        profile: String,
+    },
     /// An SQS request failed.
     #[error("SQS did not carry out {action}: {advice}")]
     Queue {
@@ -93,11 +113,11 @@ impl Error {
     {
         move |error| {
             let Some(code) = error.code() else {
-                let advice = match without_credentials(&error) {
-                    true => SIGN_IN,
-                    false => "check the network, AWS_REGION and AWS_PROFILE",
+                let unknown = "check the network, AWS_REGION and AWS_PROFILE";
+                return match without_credentials(&error) {
+                    Some(advice) => Self::queue(action, advice, root_cause(&error)),
+                    None => Self::queue(action, unknown, error),
                 };
-                return Self::queue(action, advice, error);
             };
             let advice = match code {
                 "AWS.SimpleQueueService.NonExistentQueue" | "QueueDoesNotExist" => {
@@ -123,17 +143,37 @@ impl Error {
     }
 }
 
-fn without_credentials(error: &(dyn std::error::Error + 'static)) -> bool {
-    let is_it = matches!(
-        error.downcast_ref(),
-        Some(CredentialsError::CredentialsNotLoaded(_))
-    );
-    is_it || error.source().is_some_and(without_credentials)
+/// The advice if credentials are missing, from the first cause that explains it.
+fn without_credentials(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+    if error.is::<ImdsError>() {
+        return Some(FORBIDDEN_METADATA);
+    }
+    // The cause of this one is the metadata service, if that is reachable.
+    let own = match error.downcast_ref() {
+        Some(CredentialsError::CredentialsNotLoaded(_)) => Some(SIGN_IN),
+        _ => None,
+    };
+    error.source().and_then(without_credentials).or(own)
+}
+
+/// The last cause in one line. Of missing credentials, it lists all that was tried.
+fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    match error.source() {
+        Some(cause) => root_cause(cause),
+        None => error
+            .to_string()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" "),
+    }
 }
 
 /// Words the error for a user with credentials, who may have no function.
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
+        if let Some(advice) = without_credentials(&error) {
+            return Self::Store(error.with_fix(advice));
+        }
         let fix = match error.kind() {
             StoreErrorKind::AccessDenied => {
                 "your credentials need dynamodb:BatchGetItem on the table, to list dynamodb:Scan (or \

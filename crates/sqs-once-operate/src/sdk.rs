@@ -1,5 +1,6 @@
 //! The user's own AWS settings.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
@@ -19,7 +20,8 @@ const OPERATION_TIMEOUT: Duration = Duration::from_secs(45);
 /// SDK.
 ///
 /// # Errors
-/// [`Error::NoRegion`] if no region is configured.
+/// [`Error::NoProfile`] if the profile does not exist, and [`Error::NoRegion`] or [`Error::NoProfileRegion`] if no region
+/// is configured.
 pub async fn sdk_config(profile: Option<&str>, region: Option<&str>) -> Result<SdkConfig, Error> {
     let http_client = aws_smithy_http_client::Builder::new()
         .tls_provider(tls::Provider::Rustls(CryptoMode::Ring))
@@ -29,6 +31,17 @@ pub async fn sdk_config(profile: Option<&str>, region: Option<&str>) -> Result<S
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)
         .operation_timeout(OPERATION_TIMEOUT)
         .build();
+    let chosen = profile
+        .map(str::to_owned)
+        .or_else(|| variable("AWS_PROFILE"));
+    // With keys in the environment, the SDK needs no profile.
+    if let Some(profile) = &chosen
+        && variable("AWS_ACCESS_KEY_ID").is_none()
+        && !has_profile(profile)
+    {
+        let profile = profile.clone();
+        return Err(Error::NoProfile { profile });
+    }
     let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
         .http_client(http_client)
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
@@ -42,8 +55,32 @@ pub async fn sdk_config(profile: Option<&str>, region: Option<&str>) -> Result<S
     let config = loader.load().await;
     match config.region() {
         Some(_) => Ok(config),
-        None => Err(Error::NoRegion),
+        None => Err(match chosen {
+            Some(profile) => Error::NoProfileRegion { profile },
+            None => Error::NoRegion,
+        }),
     }
+}
+
+/// Whether the user's files have this profile.
+fn has_profile(name: &str) -> bool {
+    let usual = std::env::home_dir().unwrap_or_default().join(".aws");
+    let files = [
+        variable("AWS_CONFIG_FILE").map_or_else(|| usual.join("config"), PathBuf::from),
+        variable("AWS_SHARED_CREDENTIALS_FILE")
+            .map_or_else(|| usual.join("credentials"), PathBuf::from),
+    ];
+    let starts = [format!("[{name}]"), format!("[profile {name}]")];
+    let mut texts = files.into_iter().flat_map(std::fs::read_to_string);
+    let is_there = |text: String| {
+        text.lines()
+            .any(|line| starts.iter().any(|it| line.trim() == it))
+    };
+    name == "default" || texts.any(is_there)
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// The account of the credentials, if their provider reports it.

@@ -49,8 +49,8 @@ pub(crate) struct DevArgs {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 
-    /// The port of the local queues; the next one is that of the web page [default: free ones]
-    #[arg(long, value_parser = clap::value_parser!(u16).range(..65535))]
+    /// The port of the local queues; the next ones are those of the web page, DynamoDB and S3 [default: free ones]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(..65533))]
     pub(crate) port: Option<u16>,
 
     /// Write the events of the run to this file as a web page when it ends
@@ -64,6 +64,10 @@ pub(crate) struct DevArgs {
     #[arg(long, value_name = "QUEUE")]
     pub(crate) queue: Option<String>,
 
+    /// The region of the real queue, if its URL does not name one
+    #[arg(long, value_name = "NAME", requires = "queue")]
+    pub(crate) region: Option<String>,
+
     #[command(flatten, next_help_heading = "Instead of the template's settings")]
     pub(crate) settings: Settings,
 
@@ -75,6 +79,12 @@ impl DevArgs {
     /// The URL of the real queue to poll.
     pub(crate) fn queue_url(&self) -> Option<&str> {
         self.queue.as_deref().filter(|queue| queue.contains("://"))
+    }
+
+    /// The port of the server at this place after the queues. 0 is a free one.
+    pub(crate) fn port(&self, place: u16) -> u16 {
+        let given = self.port.filter(|port| *port > 0);
+        given.map_or(0, |port| port + place)
     }
 }
 

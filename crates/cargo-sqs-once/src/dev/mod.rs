@@ -15,7 +15,7 @@ mod watch;
 pub(crate) use args::DevArgs;
 
 use crate::error::INTERRUPTED;
-use crate::launch::{self, Subject};
+use crate::launch::{self, Storage, Subject};
 use crate::print::{self, Style};
 use crate::private;
 use anyhow::{Context, Result, bail, ensure};
@@ -26,8 +26,8 @@ use outage::Outages;
 use plan::Plan;
 use show::{Show, Shown};
 use sqs_once_local::{
-    FaultControls, Faults, Launch, Limits, LocalDynamoDb, LocalEvent, LocalQueue, LocalSqs,
-    NewMessage, Observer, Page, PageControls, Poller, Queues, REGION, Source, Story,
+    FaultControls, Faults, Launch, Limits, LocalEvent, LocalQueue, LocalSqs, NewMessage, Observer,
+    Page, PageControls, Poller, Queues, REGION, Source, Story,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,14 +60,15 @@ pub(crate) async fn dev(args: DevArgs) -> Result<()> {
 
     let since = SystemTime::now();
     let executable = subject.build(args.format.is_json())?;
-    let dynamodb = subject.dynamodb(args.function.reset).await?;
+    let ports = [args.port(2), args.port(3)];
+    let storage = subject.storage(args.function.reset, ports).await?;
     let story = story(args.queue_url(), &plan);
     let told = story.clone();
     let run = Run {
         show: Show::start(&args, plan.dead_letters.clone()),
         story,
         subject: Arc::new(subject),
-        dynamodb,
+        storage,
         plan,
         args,
     };
@@ -115,7 +116,7 @@ struct Run {
     args: DevArgs,
     plan: Plan,
     subject: Arc<Subject>,
-    dynamodb: LocalDynamoDb,
+    storage: Storage,
     show: Show,
     story: Story,
 }
@@ -147,7 +148,11 @@ impl Run {
             Fault::Share(..) => None,
         });
         // Until the end of the run.
-        let _outages = Outages::begin(played.collect(), &self.dynamodb, &self.subject.table)?;
+        let _outages = Outages::begin(
+            played.collect(),
+            &self.storage.dynamodb,
+            &self.subject.table,
+        )?;
         match self.args.queue_url() {
             None => {
                 let source = LocalQueue::new(&sqs, &self.plan.queue);
@@ -155,7 +160,9 @@ impl Run {
             }
             #[cfg(feature = "aws")]
             Some(url) => {
-                let source = remote::RemoteQueue::connect(url, self.observer()).await?;
+                let source =
+                    remote::RemoteQueue::connect(url, self.args.region.as_deref(), self.observer())
+                        .await?;
                 let launch = source.for_function(launch);
                 let arn = source.arn();
                 print::note(&format!(
@@ -176,7 +183,7 @@ impl Run {
         let mut queues = Queues::default();
         queues.observe(self.observer());
         self.plan.create(&mut queues)?;
-        let port = self.args.port.unwrap_or(0);
+        let port = self.args.port(0);
         let started = LocalSqs::start_on(port, queues).await;
         let taken = "another --port may be free";
         started
@@ -190,9 +197,7 @@ impl Run {
             samples: Some(self.subject.workspace.root().join("events")),
             faults: Some(faults.clone()),
         };
-        let port = self.args.port.unwrap_or(0);
-        let port = if port == 0 { 0 } else { port + 1 };
-        Ok(Page::start(self.story.clone(), controls, port).await?)
+        Ok(Page::start(self.story.clone(), controls, self.args.port(1)).await?)
     }
 
     /// Sends events to the terminal and to the page.
@@ -206,7 +211,7 @@ impl Run {
     }
 
     fn launch(&self, executable: PathBuf, sqs: &LocalSqs) -> Launch {
-        let launch = self.subject.launch(executable, &self.dynamodb, sqs);
+        let launch = self.subject.launch(executable, &self.storage, sqs);
         // This program handles Ctrl-C and lets the function finish.
         let mut launch = launch.own_group();
         if self.args.queue_url().is_some() {
@@ -253,17 +258,11 @@ impl Run {
             for warning in &self.plan.warnings {
                 print::styled_note(Style::Bad, &format!("warning: {warning}"));
             }
-            let (endpoint, url) = (sqs.endpoint(), sqs.url(&self.plan.queue));
-            let group = match self.plan.queue.ends_with(".fifo") {
-                true => " --message-group-id a",
-                false => "",
-            };
-            print::note(&format!(
-                "SQS: {endpoint}, queue URL: {url}\n  aws sqs send-message --no-sign-request --region {REGION} \
-                 --endpoint-url {endpoint} --queue-url {url}{group} --message-body '{{}}'"
-            ));
+            self.introduce_queue(sqs);
         }
+        self.introduce_storage(sqs);
         print::note(&format!("page: {}", page.url()));
+        launch::print_differences(&self.subject.differences(sqs));
         let shares = fault::KINDS.map(|kind| (kind, *fault::share(&mut faults, kind)));
         let asked = shares.iter().filter(|(_, share)| !share.is_zero());
         let asked: Vec<_> = asked
@@ -273,6 +272,44 @@ impl Run {
             let (asked, seed) = (asked.join(", "), faults.seed);
             print::note(&format!("faults: {asked}; --seed {seed} repeats them"));
         }
+    }
+
+    /// Prints how to send a message. It is one that the function understands, if the project has samples.
+    fn introduce_queue(&self, sqs: &LocalSqs) {
+        let (endpoint, url) = (sqs.endpoint(), sqs.url(&self.plan.queue));
+        let group = match self.plan.queue.ends_with(".fifo") {
+            true => " --message-group-id a",
+            false => "",
+        };
+        let samples = self.subject.workspace.root().join("events");
+        let body = send::sample(&samples).replace('\'', r"'\''");
+        print::note(&format!(
+            "SQS: {endpoint}, queue URL: {url}\n  aws sqs send-message --no-sign-request --region {REGION} \
+             --endpoint-url {endpoint} --queue-url {url}{group} --message-body '{body}'"
+        ));
+    }
+
+    /// Prints where the tables and objects are, and what other programs need in their environment.
+    fn introduce_storage(&self, sqs: &LocalSqs) {
+        let Storage { dynamodb, s3 } = &self.storage;
+        let (dynamodb, s3) = (dynamodb.endpoint(), s3.endpoint());
+        let tables = self.subject.tables().into_iter();
+        let tables: Vec<_> = tables.map(|table| &*table.name).collect();
+        let (folder, table) = (self.subject.objects.display(), &self.subject.table.name);
+        print::note(&format!(
+            "DynamoDB: {dynamodb}, tables: {}",
+            tables.join(", ")
+        ));
+        print::note(&format!("S3: {s3}, folder: {folder}"));
+        let sqs = match self.args.queue_url() {
+            None => format!(" AWS_ENDPOINT_URL_SQS={}", sqs.endpoint()),
+            Some(_) => String::new(),
+        };
+        print::note(&format!(
+            "for `key`, `dlq` and other programs:\n  export{sqs} AWS_ENDPOINT_URL_DYNAMODB={dynamodb} \
+             AWS_ENDPOINT_URL_S3={s3} AWS_REGION={REGION} AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local \
+             SQS_ONCE_TABLE={table}"
+        ));
     }
 
     /// Polls, rebuilds and handles Ctrl-C until the poller ends.

@@ -107,8 +107,9 @@ fn mapping<'a>(
     mut mappings: Vec<(&'a Mapping, Option<String>)>,
     wanted: Option<&str>,
 ) -> Result<(Option<&'a Mapping>, Option<String>)> {
-    if wanted.is_some() {
-        mappings.retain(|(_, queue)| queue.as_deref() == wanted);
+    if let Some(wanted) = wanted {
+        let is_of = |mapping: &Mapping| mapping.queue.known().is_some_and(|it| it.is(wanted));
+        mappings.retain(|(mapping, queue)| queue.as_deref() == Some(wanted) || is_of(mapping));
     }
     if mappings.len() > 1 {
         let names = mappings.into_iter().filter_map(|(_, queue)| queue);
@@ -124,7 +125,8 @@ fn local(template: &Template) -> Vec<(String, QueueSettings)> {
     let settings = |queue: &Queue| {
         let default = QueueSettings::default();
         let or = |given: &Field<Duration>, default| given.known().copied().unwrap_or(default);
-        let to = template.dead_letters(queue).map(Template::queue_name);
+        let to = template.dead_letters(queue);
+        let to = to.map(|queue| template.queue_name(queue));
         let times = queue.max_receive_count.known();
         let times = times
             .and_then(|&times| u32::try_from(times).ok())
@@ -144,7 +146,7 @@ fn local(template: &Template) -> Vec<(String, QueueSettings)> {
     };
     let queues = template.queues().iter();
     queues
-        .map(|queue| (Template::queue_name(queue), settings(queue)))
+        .map(|queue| (template.queue_name(queue), settings(queue)))
         .collect()
 }
 

@@ -1,11 +1,12 @@
 //! A queue at any SQS endpoint, polled with the user's own AWS settings.
 
+use anyhow::{Context, Result};
+use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::{Credentials, Region};
 use aws_sdk_sqs::types::{
     ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry, Message,
     MessageAttributeValue, MessageSystemAttributeName, QueueAttributeName,
 };
-use aws_sdk_sqs::{Client, Config};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
@@ -33,9 +34,12 @@ pub(crate) struct RemoteQueue {
 
 impl RemoteQueue {
     /// Connects to the queue at this URL. A URL on this machine is its own endpoint and needs no credentials.
-    pub(crate) async fn connect(url: &str, observer: Observer) -> Result<Self, Error> {
+    pub(crate) async fn connect(
+        url: &str,
+        given: Option<&str>,
+        observer: Observer,
+    ) -> Result<Self> {
         let loopback = loopback(url);
-        let region = region(url);
         let config = match &loopback {
             Some(endpoint) => {
                 let shared = sqs_once_operate::sdk_config(None, Some(REGION)).await?;
@@ -45,7 +49,15 @@ impl RemoteQueue {
                     .credentials_provider(Credentials::new("local", "local", None, None, "dev"))
                     .build()
             }
-            None => Config::new(&sqs_once_operate::sdk_config(None, region).await?),
+            None => {
+                let region = region(url, given)?;
+                let shared = sqs_once_operate::sdk_config(None, Some(region)).await?;
+                let mut config = aws_sdk_sqs::config::Builder::from(&shared);
+                if std::env::var_os("AWS_ENDPOINT_URL_SQS").is_none() {
+                    config.set_endpoint_url(endpoint(url));
+                }
+                config.build()
+            }
         };
         let mut queue = Self {
             client: Client::from_conf(config),
@@ -214,11 +226,38 @@ fn loopback(url: &str) -> Option<String> {
     matches!(host, "localhost" | "127.0.0.1" | "[::1]").then(|| format!("http://{authority}"))
 }
 
-/// The region in an AWS URL.
-fn region(url: &str) -> Option<&str> {
-    let host = url.strip_prefix("https://")?.split('/').next()?;
-    let rest = host.strip_prefix("sqs.")?;
-    rest.split_once(".amazonaws.com").map(|(region, _)| region)
+/// The DNS suffixes of AWS's partitions in the SDK's endpoint rules.
+const SUFFIXES: &str = "
+    amazonaws.com amazonaws.com.cn amazonaws.eu api.amazonwebservices.com.cn api.amazonwebservices.eu api.aws
+    api.aws.hci.ic.gov api.aws.ic.gov api.aws.scloud api.cloud-aws.adc-e.uk c2s.ic.gov cloud.adc-e.uk csp.hci.ic.gov
+    sc2s.sgov.gov";
+
+/// The endpoint of a URL: its own host, such as that of a VPC endpoint. The legacy hosts do not know every request.
+fn endpoint(url: &str) -> Option<String> {
+    let (end, _) = url.match_indices('/').nth(2)?;
+    let endpoint = Some(url[..end].to_owned());
+    endpoint.filter(|endpoint| !endpoint.ends_with("queue.amazonaws.com"))
+}
+
+/// The given region, or else the one in the host of a queue's URL.
+fn region<'a>(url: &'a str, given: Option<&'a str>) -> Result<&'a str> {
+    let unknown = || format!("the host of {url} does not name a region: give it with --region");
+    given.or_else(|| region_of(url)).with_context(unknown)
+}
+
+/// The region in a standard, FIPS, dual-stack or legacy host, or in that of a VPC endpoint.
+fn region_of(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    let host = rest.split(['/', ':']).next()?;
+    let mut suffixes = SUFFIXES.split_whitespace();
+    let labels = suffixes.find_map(|suffix| host.strip_suffix(suffix)?.strip_suffix('.'))?;
+    match labels.split('.').collect::<Vec<_>>()[..] {
+        ["sqs" | "sqs-fips", region]
+        | [_, "sqs" | "sqs-fips", region, "vpce"]
+        | [region, "queue"] => Some(region),
+        ["queue"] => Some("us-east-1"),
+        _ => None,
+    }
 }
 
 /// Converts a message from the SDK's type.
@@ -293,15 +332,20 @@ mod tests {
 
     #[test]
     fn the_region_is_the_urls() {
-        for (url, expected) in [
-            ("https://sqs.eu-west-3.amazonaws.com/1/q", Some("eu-west-3")),
-            (
-                "https://sqs.cn-north-1.amazonaws.com.cn/1/q",
-                Some("cn-north-1"),
-            ),
-            ("https://queue.example.com/1/q", None),
-        ] {
-            assert_eq!(region(url), expected, "{url}");
+        let hosts = "
+            sqs.eu-west-1.amazonaws.com sqs-fips.eu-west-1.amazonaws.com sqs.eu-west-1.api.aws
+            sqs-fips.eu-west-1.api.aws vpce-0a-b1.sqs.eu-west-1.vpce.amazonaws.com eu-west-1.queue.amazonaws.com
+            sqs.eu-west-1.amazonaws.com.cn sqs.eu-west-1.amazonaws.eu sqs.eu-west-1.c2s.ic.gov";
+        let hosts = hosts.split_whitespace().map(|host| (host, "eu-west-1"));
+        for (host, expected) in hosts.chain([("queue.amazonaws.com", "us-east-1")]) {
+            let url = format!("https://{host}/1/q");
+            assert_eq!(region(&url, None).unwrap(), expected, "{url}");
+            assert_eq!(region(&url, Some("given")).unwrap(), "given");
+        }
+        for host in ["queue.example.com", "sqs.eu-west-1.example.com"] {
+            let url = format!("https://{host}/1/q");
+            let error = region(&url, None).unwrap_err().to_string();
+            assert!(error.contains("--region"), "{error}");
         }
     }
 }

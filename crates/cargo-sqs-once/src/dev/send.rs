@@ -1,6 +1,11 @@
-//! Reads messages from a file of events or bodies.
+//! Reads messages from files of events or bodies.
 
 use sqs_once_local::{Event, EventError, NewMessage};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The longest body that fits into an example.
+const LONGEST: usize = 1000;
 
 /// Reads messages from any text that `invoke` accepts as an event. On a FIFO queue, a message without a group joins the
 /// group `default`, and a message without a deduplication id uses its message id.
@@ -17,6 +22,18 @@ pub(crate) fn messages(text: &str, queue: &str) -> Result<Vec<NewMessage>, Event
         }
     }
     Ok(messages)
+}
+
+/// The body of the first sample message in a folder that fits on a line, or else `{}`.
+pub(crate) fn sample(folder: &Path) -> String {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = files.map(|file| file.path()).collect();
+    files.sort();
+    let read = |file: PathBuf| messages(&fs::read_to_string(file).ok()?, "").ok();
+    let samples = files.into_iter().filter_map(read).flatten();
+    let mut bodies = samples.map(|message| message.body);
+    let fits = |body: &String| body.len() <= LONGEST && !body.contains(char::is_control);
+    bodies.find(fits).unwrap_or_else(|| "{}".to_owned())
 }
 
 #[cfg(test)]

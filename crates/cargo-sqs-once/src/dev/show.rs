@@ -121,6 +121,8 @@ pub(crate) struct Shown {
     unnamed: HashMap<u32, Vec<String>>,
     /// For each environment, the outcomes counted from its last answer alone. A late record line replaces them.
     silent: HashMap<u32, Vec<(String, &'static str)>>,
+    /// The width of the longest route so far.
+    routes: usize,
     /// The error that ended writing to standard output.
     unwritten: Option<io::Error>,
 }
@@ -197,6 +199,8 @@ impl Shown {
                 record,
             } => {
                 *self.counts.entry(record.outcome.clone()).or_default() += 1;
+                let route = record.route.as_deref().unwrap_or_default();
+                self.routes = self.routes.max(route.chars().count());
                 let unnamed = self.unnamed.entry(*environment).or_default();
                 let silent = self.silent.entry(*environment).or_default();
                 let id = &record.message_id;
@@ -270,7 +274,7 @@ impl Shown {
             LocalEvent::Record {
                 environment,
                 record,
-            } => return vec![record_line(&time, *environment, record)],
+            } => return vec![record_line(&time, *environment, record, self.routes)],
             LocalEvent::Logged { line, .. } => return vec![Line::Logged(line.clone())],
             LocalEvent::Answered {
                 environment,
@@ -290,7 +294,7 @@ impl Shown {
                 };
                 lines.extend(silent.into_iter().map(|(message_id, outcome)| {
                     let record = record(message_id, outcome, Some(reason));
-                    record_line(&time, *environment, &record)
+                    record_line(&time, *environment, &record, self.routes)
                 }));
                 return lines;
             }
@@ -348,8 +352,8 @@ impl Shown {
     }
 }
 
-fn record_line(time: &str, environment: u32, record: &RecordLine) -> Line {
-    let text = row(time, environment, record);
+fn record_line(time: &str, environment: u32, record: &RecordLine, routes: usize) -> Line {
+    let text = row(time, environment, record, routes);
     Line::Record(style(&record.outcome), text)
 }
 
@@ -372,14 +376,19 @@ fn some(ids: &[String]) -> String {
     }
 }
 
-fn row(time: &str, environment: u32, record: &RecordLine) -> String {
+/// Formats a row. `routes` is the width of the column of routes, which only the messages of a router have.
+fn row(time: &str, environment: u32, record: &RecordLine, routes: usize) -> String {
     let duration = record.duration_ms.map(|ms| format!("{ms:.1} ms"));
     let received = record.receive_count.map(|count| format!("{count}×"));
-    let route = record.route.as_ref().map(|route| format!("  {route}"));
+    let route = record.route.as_deref().unwrap_or_default();
+    let route = match routes {
+        0 => String::new(),
+        width => format!("  {route:width$}"),
+    };
     let text = format!(
         "{time}  #{environment:<3} {}{}  {:12} {:>10}  {:>3}  {}",
         record.message_id,
-        route.unwrap_or_default(),
+        route,
         print::outcome_in_words(&record.outcome),
         duration.unwrap_or_default(),
         received.unwrap_or_default(),
@@ -438,16 +447,21 @@ mod tests {
         };
         let at = UNIX_EPOCH + Duration::from_millis(86_400_000 + 3_723_004);
         assert_eq!(
-            row(&time_of_day(at), 1, &record),
+            row(&time_of_day(at), 1, &record, 0),
             "01:02:03.004  #1   m-1  in progress     12.3 ms   2×  another owner"
         );
         let routed = RecordLine {
             route: Some("OrderPlaced".to_owned()),
-            ..record
+            ..record.clone()
         };
         assert_eq!(
-            row(&time_of_day(at), 1, &routed),
+            row(&time_of_day(at), 1, &routed, 11),
             "01:02:03.004  #1   m-1  OrderPlaced  in progress     12.3 ms   2×  another owner"
+        );
+        // A message without a route keeps its columns below.
+        assert_eq!(
+            row(&time_of_day(at), 1, &record, 11),
+            "01:02:03.004  #1   m-1               in progress     12.3 ms   2×  another owner"
         );
     }
 

@@ -19,8 +19,9 @@ pub(super) struct Members {
     pub(super) count: u64,
     pub(super) first: Option<Timestamp>,
     pub(super) last: Option<Timestamp>,
-    /// The id of one message.
+    /// The id and the reason of one message.
     pub(super) example: String,
+    pub(super) reason: Option<String>,
     /// The names of the queues that they came from.
     pub(super) sources: BTreeSet<String>,
 }
@@ -57,6 +58,7 @@ async fn groups(
             first: sent,
             last: sent,
             example: letter.id().to_owned(),
+            reason: letter.reason().map(str::to_owned),
             sources: BTreeSet::new(),
         });
         members.count += 1;

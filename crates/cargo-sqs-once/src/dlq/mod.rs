@@ -133,7 +133,8 @@ enum StateArg {
 /// List the groups of messages with one reason, or the messages
 ///
 /// A group has the messages whose reasons differ only in numbers, ids and quoted text. Lists for each group its number of
-/// messages, when the first and the last were sent, and the id of one. With --all or --group, lists the messages.
+/// messages, when the first and the last were sent, and the id and reason of one. With --all or --group, lists the
+/// messages.
 ///
 /// Receives the messages for at most 15 minutes and releases all of them at the end. On a FIFO queue, shows at most the
 /// first ten messages of each message group: SQS returns no more until those are gone.

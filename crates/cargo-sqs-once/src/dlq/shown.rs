@@ -29,7 +29,7 @@ pub(super) fn groups_heading() -> String {
     )
 }
 
-/// Formats a group on one line.
+/// Formats a group on one line, with the reason of the example as it is.
 pub(super) fn group_line(group: &Group, members: &Members, now: Timestamp) -> String {
     let distance = |sent: Option<Timestamp>| sent.map(|sent| distance(sent, now));
     let sources: Vec<_> = members.sources.iter().map(|name| one_line(name)).collect();
@@ -41,7 +41,7 @@ pub(super) fn group_line(group: &Group, members: &Members, now: Timestamp) -> St
         distance(members.last).unwrap_or_default(),
         one_line(&members.example),
         sources.join(","),
-        one_line(&group.reason),
+        one_line(members.reason.as_deref().unwrap_or(&group.reason)),
     )
 }
 
@@ -54,6 +54,7 @@ pub(super) fn group_document(group: &Group, members: &Members) -> Value {
         "first": members.first.map(moment),
         "last": members.last.map(moment),
         "example": members.example,
+        "example_reason": members.reason,
         "sources": members.sources,
     })
 }

@@ -53,7 +53,7 @@ fn message(order: &OrderPlaced) -> Record {
     let notification = json!({
         "Type": "Notification",
         "MessageId": "6513270e-269e-4d37-b2a7-4de452e6b438",
-        "TopicArn": "arn:aws:sns:eu-central-1:123456789012:orders",
+        "TopicArn": "arn:aws:sns:eu-central-1:123456789012:{{ project_name }}{% if queue == "fifo" %}.fifo{% endif %}",
         "Message": serde_json::to_string(order).unwrap(),
         "Timestamp": "2026-01-01T00:00:00.000Z",
     });

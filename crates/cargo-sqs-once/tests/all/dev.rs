@@ -182,10 +182,15 @@ fn an_outage_is_an_open_breaker_from_the_start_to_the_end_of_the_run() {
 #[test]
 fn a_message_can_be_sent_to_it_its_page_shows_it_and_ctrl_c_ends_it() {
     let project = Project::new();
+    project.write("events/sample.txt", "it's a sample");
     let mut dev = project.start(&[]);
     let queue = dev.queue();
     assert!(queue.1.ends_with("/Orders"), "{queue:?}");
-    dev.stderr.until("aws sqs send-message");
+    let example = dev.stderr.until("aws sqs send-message");
+    assert!(
+        example.ends_with(r"--message-body 'it'\''s a sample'"),
+        "{example}"
+    );
     let page = dev.stderr.until("page: ");
     let page = page
         .strip_prefix("page: http://")
@@ -300,6 +305,11 @@ fn mistakes_are_found_before_anything_is_built() {
         ("--send", "nowhere.json", "nowhere.json can't be read"),
         ("--send", "bad.json", "each with a `messageId` and a `body`"),
         ("--queue", "Refunds", "the template has no such queue"),
+        (
+            "--items",
+            "nowhere.json",
+            "the items in nowhere.json can't be read",
+        ),
         ("--report", "nowhere/run.html", report),
         ("--template", "nowhere.yaml", "nowhere.yaml can't be read"),
     ] {
@@ -313,8 +323,8 @@ fn a_port_that_is_taken_is_named() {
     let project = Project::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    // The queues get the port, and the page the next one.
-    for before in [0, 1] {
+    // The queues get the port, and then the page, DynamoDB and S3.
+    for before in 0..4 {
         let given = (port - before).to_string();
         let run = Run::of(project.command("dev", &["--port", &given]));
         run.assert_failed_with(&port.to_string());
@@ -352,4 +362,35 @@ fn messages_of_any_sqs_endpoint_are_handled_and_deleted() {
     run.assert_failed_with("SQS did not carry out sqs:GetQueueAttributes");
     let run = Run::of(project.command("dev", &["--queue", &url, "--send", "x"]));
     run.assert_failed_with("--send, --fifo and --visibility-timeout are for a local queue");
+}
+
+#[cfg(feature = "aws")]
+#[test]
+fn other_programs_find_its_tables_queues_and_objects() {
+    let project = Project::new();
+    let item = |id| json!({"id": {"S": id}, "status": {"S": "COMPLETED"}});
+    let items = json!({"Idempotency": [item("payments#s:o-1"), item("payments#s:o-2")]});
+    project.write("items.json", &items.to_string());
+    project.event(&[("m-poison", "")]);
+    let arguments = ["--items", "items.json", "--send", "event.json"];
+    let mut dev = project.start(&[&arguments[..], &["--visibility-timeout", "300ms"]].concat());
+    dev.stderr.until("DynamoDB: http://127.0.0.1:");
+    let environment = dev.stderr.until("  export ");
+    let environment = environment.split(' ').filter_map(|it| it.split_once('='));
+    let run = |arguments: &[&str]| {
+        let mut other = command(&[&["sqs-once"], arguments].concat());
+        other.env_remove("AWS_REGION");
+        let run = Run::of(other.envs(environment.clone()));
+        run.assert_done();
+        run.stdout
+    };
+    let listed = run(&["key", "list"]);
+    for id in ["payments#s:o-1", "payments#s:o-2"] {
+        assert!(listed.contains(id), "{listed}");
+    }
+    dev.stderr.until("moved to Dead");
+    let letters = run(&["dlq", "list", "--queue", "Dead", "--all"]);
+    dev.interrupt();
+    assert_eq!(dev.end().0, Some(0));
+    assert!(letters.contains("m-poison"), "{letters}");
 }

@@ -260,8 +260,12 @@ async fn dead_letters_are_listed_in_groups_of_one_cause() {
     assert_eq!(rows.len(), 4, "{rows:#?}");
     let first: Vec<_> = rows[0].split_whitespace().collect();
     assert_eq!(first[..2], ["2", &*outage]);
-    assert!(rows[0].contains(" m-1 ") || rows[0].contains(" m-3 "));
-    assert!(rows[0].ends_with("unavailable: payments: order #: status #"));
+    // The row shows the reason of its example, as the provider gave it.
+    let of = |id, order| {
+        let reason = format!("unavailable: payments: order {order}: status 503");
+        rows[0].contains(id) && rows[0].ends_with(&reason)
+    };
+    assert!(of(" m-1 ", 41) || of(" m-3 ", 42), "{}", rows[0]);
     run.shows("no-reason");
     run.says("--group GROUP lists the messages of a group");
 
@@ -269,6 +273,11 @@ async fn dead_letters_are_listed_in_groups_of_one_cause() {
     let groups = run.json();
     assert_eq!(groups[0]["group"], *outage);
     assert_eq!(groups[0]["count"], 2);
+    assert_eq!(
+        groups[0]["reason"],
+        "unavailable: payments: order #: status #"
+    );
+    assert!(text(&groups[0]["example_reason"]).ends_with(": status 503"));
     assert!(groups[0]["first"].as_str() <= groups[0]["last"].as_str());
     let run = account.run(&["list", "--group", &outage, "--format=json"]);
     assert_eq!(ids(&run), ["m-1", "m-3"]);

@@ -331,3 +331,38 @@ fn a_reader_that_goes_away_is_no_error() {
     drop(child.stderr.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn what_the_template_sets_and_this_machine_cannot_is_said_at_the_start_and_if_the_function_does_not_start()
+ {
+    let project = Project::new();
+    let (head, resources) = TEMPLATE.split_once("Resources:").unwrap();
+    let set = "          SQS_ONCE_TABLE:";
+    let with = format!("          PAYMENTS_URL: !Ref PaymentsUrl\n{set}");
+    let parameters = "Parameters: { PaymentsUrl: { Type: String } }\nResources:";
+    let template = format!("{head}{parameters}{}", resources.replace(set, &with));
+    project.write("template.yaml", &template);
+    project.event(&[]);
+    let unset = "PAYMENTS_URL is not set, because the parameter `PaymentsUrl` has no default";
+    let run = project.invoke(&["event.json"]);
+    run.assert_done();
+    run.says(unset);
+
+    let mut command = project.command("invoke", &["event.json"]);
+    let own = "http://127.0.0.1:4566";
+    let run = Run::of(
+        command
+            .env("PAYMENTS_URL", "")
+            .env("AWS_ENDPOINT_URL_S3", own),
+    );
+    run.says(&format!("AWS_ENDPOINT_URL_S3 is the shell's: {own}\n"));
+    run.says(&format!("\ns3: {own}\n"));
+    assert!(!run.stderr.contains("PAYMENTS_URL"), "{}", run.stderr);
+
+    project.write("src/main.rs", "fn main() { std::process::exit(9) }");
+    let run = project.invoke(&["event.json", "--format=json"]);
+    run.assert_failed_with("error: the function did not start\n  because: ");
+    run.says("exit status: 9");
+    run.says(&format!("  help: {unset}"));
+    assert!(!run.stderr.contains("claims stay"), "nothing was claimed");
+}

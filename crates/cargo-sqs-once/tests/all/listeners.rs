@@ -40,10 +40,10 @@ fn every_listener_of_dev_and_invoke_is_on_loopback_and_refuses_web_pages() {
     project.event(&[("m-1", "hang")]);
     let loopback = format!("{:08X}", u32::from_ne_bytes([127, 0, 0, 1]));
     for (command, arguments, expected) in [
-        // The page, SQS, DynamoDB and the Runtime API of an environment.
-        ("dev", &["--send", "event.json"][..], 4),
-        // DynamoDB, SQS and the Runtime API.
-        ("invoke", &["event.json"], 3),
+        // The page, SQS, DynamoDB, S3 and the Runtime API of an environment.
+        ("dev", &["--send", "event.json"][..], 5),
+        // DynamoDB, SQS, S3 and the Runtime API.
+        ("invoke", &["event.json"], 4),
     ] {
         let mut running = Running::of(project.command(command, arguments));
         // The function works on the event.

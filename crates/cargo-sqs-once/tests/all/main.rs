@@ -4,6 +4,8 @@
 
 #[cfg(all(unix, feature = "aws"))]
 mod breaker;
+#[cfg(all(unix, feature = "aws"))]
+mod credentials;
 #[cfg(feature = "postgres")]
 mod delete_expired;
 mod deployments;

@@ -3,7 +3,7 @@
 
 use crate::project::{Run, Runs, command};
 use saphyr::{LoadableYamlNode, Yaml};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -139,11 +139,16 @@ fn every_variant_is_a_whole_project() {
         let group = &record["attributes"]["MessageGroupId"];
         assert_eq!(group.is_string(), has("--fifo"), "{name}");
         let body: Value = serde_json::from_str(record["body"].as_str().unwrap()).unwrap();
-        assert_eq!(
-            body.get("TopicArn").is_some(),
-            has("--source=sns"),
-            "{name}"
+        // The samples come from the project's own queue and topic.
+        let suffix = if has("--fifo") { ".fifo" } else { "" };
+        let own = format!(
+            "{}:{}:{name}{suffix}",
+            sqs_once_local::REGION,
+            sqs_once_local::ACCOUNT_ID
         );
+        assert_eq!(record["eventSourceARN"], format!("arn:aws:sqs:{own}"));
+        let topic = has("--source=sns").then(|| json!(format!("arn:aws:sns:{own}")));
+        assert_eq!(body.get("TopicArn"), topic.as_ref(), "{name}");
     }
 }
 

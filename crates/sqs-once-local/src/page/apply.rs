@@ -133,8 +133,9 @@ impl StoryState {
             return message.number;
         }
         // If the story has forgotten an unfinished message, assume that it was this one.
-        let unfinished = &mut self.kept.forgotten.unfinished;
-        *unfinished = unfinished.saturating_sub(1);
+        let forgotten = &mut self.kept.forgotten;
+        forgotten.unfinished = forgotten.unfinished.saturating_sub(1);
+        forgotten.sent = forgotten.sent.saturating_sub(1);
         let message = self.unknown(queue, id, at);
         let number = self.kept.insert(message);
         self.kept.note(number, at, What::SeenFirst);

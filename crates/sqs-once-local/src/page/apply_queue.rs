@@ -168,7 +168,7 @@ impl StoryState {
         message
     }
 
-    fn sent(&mut self, at: u64, message: Message) {
+    fn sent(&mut self, at: u64, mut message: Message) {
         let sent = What::Sent {
             queue: Arc::clone(&message.queue),
             visible_at: message.visible_at,
@@ -181,6 +181,7 @@ impl StoryState {
                 let all = self.kept.of_id(id).filter(|message| !message.dead);
                 all.last().map(Message::link)
             });
+        message.goes_on = original.is_some();
         let number = self.kept.insert(message);
         self.kept.note(number, at, sent);
         let Some(original) = original else {
@@ -217,7 +218,7 @@ impl StoryState {
         message.details.attributes = Arc::clone(&old.details.attributes);
         message.group_id.clone_from(&old.group_id);
         message.key.clone_from(&old.key);
-        message.title.clone_from(&old.title);
+        message.goes_on = true;
         let link = old.link();
         message.details.from = Some(link.clone());
         let new = self.kept.insert(message);

@@ -2,12 +2,13 @@
 
 use super::limits::Limits;
 use super::message::{Details, Entry, Invocation, Message, State, Timeline, What};
-use super::title::title;
+use super::title::{opened, title};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// The most characters of a body in the list of messages.
+/// The most characters of a content in the list of messages.
 const PREVIEW: usize = 80;
 /// Approximate size of a message without its texts.
 const MESSAGE: usize = 512;
@@ -17,6 +18,8 @@ const FUNCTION_LINES: usize = 200;
 /// How many messages the story has forgotten.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(super) struct Forgotten {
+    /// Those that a producer sent.
+    pub(super) sent: u64,
     /// Of all of these, those whose effect happened.
     pub(super) effects: u64,
     /// Of all of these, those of which a delivery was stopped as a duplicate.
@@ -78,8 +81,13 @@ impl Kept {
         let attributes = attributes.map(|(name, value)| name.len() + value.to_string().len());
         message.number = number;
         message.bytes = MESSAGE + message.id.len() + body.len() + attributes.sum::<usize>();
-        message.title = title(body);
-        message.preview = body.chars().take(PREVIEW).collect();
+        let content = opened(body);
+        message.title = title(&content);
+        message.preview = content.chars().take(PREVIEW).collect();
+        if let Cow::Owned(content) = content {
+            message.bytes += content.len();
+            message.details.opened = Some(Arc::from(content));
+        }
         message.changed = self.tick();
         self.bytes += message.bytes;
         self.changes.insert(message.changed, number);
@@ -232,6 +240,7 @@ impl Kept {
         for invocation in &message.invocations {
             self.release(*invocation);
         }
+        self.forgotten.sent += u64::from(!message.goes_on);
         self.forgotten.effects += u64::from(message.effects > 0);
         self.forgotten.duplicates += u64::from(message.duplicates > 0);
         let count = match message.state {

@@ -175,14 +175,16 @@ pub(super) struct Message {
     pub(super) duplicates: u32,
     pub(super) key: Option<Arc<str>>,
     pub(super) group_id: Option<Arc<str>>,
-    /// The id in its body.
+    /// The id in its content: its body without envelopes.
     pub(super) title: Option<String>,
-    /// The beginning of its body.
+    /// The beginning of its content.
     pub(super) preview: String,
     /// Why it failed last.
     pub(super) reason: Option<Arc<str>>,
     /// Whether the function sent it to the dead-letter queue, where it goes on as another message.
     pub(super) moved: bool,
+    /// Whether it goes on from another message: it was redriven, or the function sent it as a dead letter.
+    pub(super) goes_on: bool,
     pub(super) changed: u64,
     #[serde(skip)]
     pub(super) details: Details,
@@ -205,6 +207,8 @@ pub(super) struct Message {
 pub(super) struct Details {
     pub(super) sent_at: u64,
     pub(super) body: Arc<str>,
+    /// The content of its envelopes, if it has any.
+    pub(super) opened: Option<Arc<str>>,
     pub(super) attributes: Arc<Map<String, Value>>,
     /// The message before a redrive, or before the function moved it to the dead-letter queue.
     pub(super) from: Option<Link>,

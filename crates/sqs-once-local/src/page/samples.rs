@@ -1,6 +1,6 @@
 //! Sample messages for the form that sends a message.
 
-use super::title::title;
+use super::title::{opened, title};
 use crate::event::Event;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -35,7 +35,7 @@ fn of_file(file: &Path) -> Option<Vec<Sample>> {
     let name = file.file_name()?.to_string_lossy();
     let samples = messages.into_iter().enumerate().map(|(index, message)| {
         let number = index + 1;
-        let title = title(&message.body).map(|title| format!(": {title}"));
+        let title = title(&opened(&message.body)).map(|title| format!(": {title}"));
         Sample {
             name: format!("{name} {number}{}", title.unwrap_or_default()),
             body: message.body,

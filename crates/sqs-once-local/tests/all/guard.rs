@@ -4,7 +4,8 @@ use crate::support::{
     HttpResponse, QUEUE, SQS_JSON, address, http_as, page_headers, queues, raw, token,
 };
 use sqs_once_local::{
-    Limits, LocalDynamoDb, LocalSqs, Page, PageControls, RuntimeApi, Story, TableDescription,
+    Limits, LocalDynamoDb, LocalS3, LocalSqs, Page, PageControls, RuntimeApi, Story,
+    TableDescription,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ const CONNECTIONS: usize = 256;
 struct Listener {
     name: &'static str,
     address: SocketAddr,
+    method: &'static str,
     path: &'static str,
     headers: String,
     body: &'static str,
@@ -33,7 +35,8 @@ struct All {
     _page: Page,
     _runtime_api: RuntimeApi,
     _dynamodb: LocalDynamoDb,
-    listeners: [Listener; 4],
+    _s3: (LocalS3, tempfile::TempDir),
+    listeners: [Listener; 5],
 }
 
 impl All {
@@ -49,9 +52,12 @@ impl All {
         let runtime_api = RuntimeApi::start("orders").await.unwrap();
         let dynamodb = LocalDynamoDb::memory().await.unwrap();
         dynamodb.create_table(&TableDescription::default()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let s3 = LocalS3::start(folder.path(), 0).await.unwrap();
         let listener = |name, address, path, headers, body| Listener {
             name,
             address,
+            method: if name == "S3" { "PUT" } else { "POST" },
             path,
             headers,
             body,
@@ -73,6 +79,7 @@ impl All {
             listener("SQS", at_sqs, "/", send_message, send),
             listener("Runtime API", at_runtime, register, aws("-"), "{}"),
             listener("DynamoDB", at_dynamodb, "/", scan, table),
+            listener("S3", address(&s3.endpoint()), "/bodies/new", aws("-"), "x"),
         ];
         Self {
             sqs,
@@ -80,6 +87,7 @@ impl All {
             _page: page,
             _runtime_api: runtime_api,
             _dynamodb: dynamodb,
+            _s3: (s3, folder),
             listeners,
         }
     }
@@ -87,7 +95,7 @@ impl All {
 
 impl Listener {
     async fn ask(&self, host: &str, headers: &str) -> HttpResponse {
-        self.ask_for("POST", self.path, host, headers).await
+        self.ask_for(self.method, self.path, host, headers).await
     }
 
     /// Sends a request with this host name and these headers. Checks that the answer has no header that allows web pages
@@ -147,7 +155,8 @@ async fn every_server_listens_on_loopback_and_refuses_what_a_web_page_sends() {
                 ("GET", "/message/1"),
                 ("GET", "/report"),
             ];
-            let own_path = ["POST", "GET", "OPTIONS"].map(|method| (method, listener.path));
+            let own_path =
+                [listener.method, "GET", "OPTIONS"].map(|method| (method, listener.path));
             for (method, path) in own_path.into_iter().chain(page) {
                 let answer = listener.ask_for(method, path, &own, &headers).await;
                 let status = answer.status;
@@ -202,7 +211,8 @@ async fn every_server_limits_the_size_of_a_body() {
         let headers = &listener.headers;
         let size = 17 * 1024 * 1024;
         let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {size}\r\n{headers}\r\n"
+            "{} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {size}\r\n{headers}\r\n",
+            listener.method,
         );
         stream.write_all(head.as_bytes()).await.unwrap();
         let (mut stream, mut writes) = stream.into_split();

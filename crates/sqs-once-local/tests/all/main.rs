@@ -12,6 +12,7 @@ mod page;
 mod queue;
 mod report;
 mod runtime_api;
+mod s3;
 mod sqs_api;
 mod sqs_odd_requests;
 mod story;

@@ -255,7 +255,7 @@ fn an_effect_stays_counted_when_a_later_delivery_is_stopped_as_a_duplicate() {
     // A forgotten message counts once among those with an effect, and once among those with a duplicate.
     teller.sent("m-2");
     let forgotten = &teller.whole()["overview"]["forgotten"];
-    for count in ["effects", "duplicates", "done"] {
+    for count in ["sent", "effects", "duplicates", "done"] {
         assert_eq!(forgotten[count], 1, "{count}");
     }
 }
@@ -403,6 +403,11 @@ fn a_dead_letter_that_the_function_sent_is_linked_to_its_message_and_has_its_rea
     teller.deleted("m-1");
     let (original, letter) = (teller.detail("m-1"), teller.detail("letter"));
     assert_eq!(letter["state"], "dead_lettered");
+    // A producer has sent only one of the two.
+    assert_eq!(
+        (&letter["goes_on"], &teller.detail("m-1")["goes_on"]),
+        (&json!(true), &json!(false))
+    );
     assert_eq!(letter["from"]["number"], original["number"]);
     assert_eq!(letter["reason"], "the card was declined");
     assert_eq!(original["to"]["message_id"], "letter");
@@ -537,4 +542,24 @@ fn no_body_and_no_line_ends_the_script_it_stands_in() {
     assert_eq!(scripts, 2, "the data's and the page's");
     assert_eq!(html.matches("alert(1)<").count(), 0);
     assert_eq!(teller.detail("</script>")["body"], odd);
+}
+
+#[test]
+fn a_message_in_an_envelope_is_found_and_shown_by_its_content() {
+    let mut teller = Teller::new(Limits::default());
+    let order = r#"{"order_id": "o-7", "article_id": "a-1"}"#;
+    let sns = |message: &str| json!({"TopicArn": "arn:t", "MessageId": "5", "Message": message});
+    let event = json!({"id": "e-1", "source": "shop", "detail": {"order_id": "o-8"}});
+    let detail = Some(r#"{"order_id":"o-8"}"#);
+    for (body, opened, title) in [
+        (order.to_owned(), None, json!("o-7")),
+        (sns(order).to_string(), Some(order), json!("o-7")),
+        (sns(&event.to_string()).to_string(), detail, json!("o-8")),
+        (sns("no JSON").to_string(), Some("no JSON"), Value::Null),
+    ] {
+        teller.sent_to(QUEUE, &body, &body, Map::new());
+        let told = teller.detail(&body);
+        assert_eq!((&told["opened"], &told["title"]), (&json!(opened), &title));
+        assert_eq!(told["preview"], opened.unwrap_or(order), "{body}");
+    }
 }

@@ -9,10 +9,6 @@ Transform: AWS::Serverless-2016-10-31
 Globals:
   Function:
     Timeout: 30
-    Environment:
-      Variables:
-        RUST_LOG: info
-        SHARED: global
 Resources:
   Table:
     Type: AWS::DynamoDB::Table
@@ -27,12 +23,6 @@ Resources:
       Environment:
         Variables:
           SQS_ONCE_TABLE: !Ref Table
-          SQS_ONCE_DLQ_URL: !Ref DeadLetters
-          SQS_ONCE_CONCURRENCY: 16
-          SHARED: own
-          QUEUE: !Sub "https://${AWS::Region}/queue"
-          PATTERN: "${order}"
-          LONG_FORM: { Ref: Table }
 "#;
 
 fn table(properties: &str) -> Result<TableDescription, TemplateError> {
@@ -85,23 +75,68 @@ fn a_function_is_found_by_its_binary_and_never_runs_with_the_settings_of_another
     }
 }
 
+const REFERENCES: &str = r#"
+Parameters:
+  Stage: { Type: String, Default: test }
+  Limit: { Type: Number, Default: 60 }
+  Payments: { Type: String }
+  Stored: { Type: "AWS::SSM::Parameter::Value<String>", Default: /payments/url }
+Resources:
+  Bodies: { Type: AWS::S3::Bucket }
+  Archive: { Type: AWS::S3::Bucket, Properties: { BucketName: !Sub "${AWS::StackName}-${Stage}" } }
+  Queue: { Type: AWS::SQS::Queue, Properties: { QueueName: { Ref: AWS::StackName } } }
+  Groups: { Type: AWS::SQS::Queue, Properties: { QueueName: !Ref Payments, FifoQueue: true } }
+  Topic: { Type: AWS::SNS::Topic }
+  Keys:
+    Type: AWS::DynamoDB::Table
+    Properties:
+      TableName: !Sub "${AWS::StackName}-keys"
+      KeySchema: [{ AttributeName: id, KeyType: HASH }]
+      AttributeDefinitions: [{ AttributeName: id, AttributeType: S }]
+  Function:
+    Type: AWS::Lambda::Function
+    Properties:
+      Environment:
+        Variables:
+"#;
+
+/// Values in the template, and what they are here, or why they are nothing.
+const VALUES: &str = r#"
+"${order}" => ${order}
+!Ref Stage => test
+{ Ref: Limit } => 60
+!Sub "https://${AWS::Region}/${Stage}" => https://eu-central-1/test
+!Ref Bodies => bodies
+!Ref Archive => shop-test
+!Sub "${Queue.Arn}=${Bodies}/in/*" => arn:aws:sqs:eu-central-1:123456789012:shop=bodies/in/*
+!Ref Queue => url of shop
+{ Fn::GetAtt: [Queue, QueueUrl] } => url of shop
+!Ref Groups => url of Groups.fifo
+!Ref Topic => arn:aws:sns:eu-central-1:123456789012:Topic
+!Ref Keys => shop-keys
+!GetAtt Keys.Arn => arn:aws:dynamodb:eu-central-1:123456789012:table/shop-keys
+!Ref Function => Function
+!GetAtt Function.Arn => arn:aws:lambda:eu-central-1:123456789012:function:Function
+!Ref Payments => not: the parameter `Payments` has no default
+!Ref Stored => not: the parameter `Stored` has no default
+!Ref Nothing => not: `Nothing` is known only after a deployment
+!GetAtt Keys.StreamArn => not: `Keys.StreamArn` is known only after a deployment
+!ImportValue other => not: only a deployment computes it
+"#;
+
 #[test]
-fn variables_are_literals_and_references_to_the_table() {
-    let template = Template::parse(TEMPLATE).unwrap();
-    let mut environment = template.environment(template.function(Some("orders")).unwrap());
-    environment.sort();
-    let expected = [
-        ("LONG_FORM", "Table"),
-        ("PATTERN", "${order}"),
-        ("RUST_LOG", "info"),
-        ("SHARED", "own"),
-        ("SQS_ONCE_CONCURRENCY", "16"),
-        ("SQS_ONCE_TABLE", "Table"),
-    ];
-    assert_eq!(
-        environment,
-        expected.map(|(name, value)| (name.to_owned(), value.to_owned()))
-    );
+fn references_are_those_of_local_resources_and_what_has_no_value_says_why() {
+    for (value, expected) in VALUES.lines().filter_map(|line| line.split_once(" => ")) {
+        let template = Template::parse(&format!("{REFERENCES}          VALUE: {value}\n"));
+        let template = template.unwrap().in_stack("shop");
+        let function = &template.functions()[0];
+        let environment = template.environment(function, |queue| format!("url of {queue}"));
+        let expected = match expected.strip_prefix("not: ") {
+            Some(reason) => Err(reason.to_owned()),
+            None => Ok(expected.to_owned()),
+        };
+        assert_eq!(environment, [("VALUE".to_owned(), expected)], "{value}");
+    }
 }
 
 #[test]
@@ -217,18 +252,16 @@ fn queues_are_read_with_what_they_do() {
     let [orders, dead, groups] = template.queues() else {
         panic!("{:?}", template.queues());
     };
-    assert_eq!(
-        Template::queue_name(orders),
-        "Orders",
-        "a computed name is replaced"
-    );
+    assert_eq!(template.queue_name(orders), "Orders", "without a stack");
+    let in_stack = template.clone().in_stack("shop");
+    assert_eq!(in_stack.queue_name(orders), "shop-orders");
     assert_eq!(orders.visibility_timeout.known().copied(), seconds(181));
     assert_eq!(orders.retention.known().copied(), seconds(345_600));
     assert_eq!(orders.delay.known().copied(), seconds(2));
     assert_eq!(template.dead_letters(orders).unwrap().site.id, "Dead");
     assert_eq!(orders.max_receive_count.known(), Some(&5));
     assert!(dead.dead_letter_queue.is_missing() && dead.visibility_timeout.is_missing());
-    assert_eq!(Template::queue_name(groups), "groups.fifo");
+    assert_eq!(template.queue_name(groups), "groups.fifo");
     assert_eq!(groups.content_based_deduplication.known(), Some(&true));
     let elsewhere = template.dead_letters(groups);
     assert!(elsewhere.is_none(), "its dead-letter queue is elsewhere");
@@ -258,18 +291,6 @@ fn mappings_are_found_in_sams_events_and_as_resources() {
 }
 
 #[test]
-fn variables_that_are_the_url_of_a_queue_are_told_apart() {
-    let template = Template::parse(WITH_QUEUES).unwrap();
-    let mut urls = template.queue_urls(&template.functions()[0]);
-    urls.sort();
-    let expected = [("DEAD_URL", "Dead"), ("ORDERS_URL", "Orders")];
-    assert_eq!(
-        urls,
-        expected.map(|(name, queue)| (name.to_owned(), queue.to_owned()))
-    );
-}
-
-#[test]
 fn a_terraform_configuration_has_its_function_queues_and_tables() {
     let folder = "../sqs-once-doctor/tests/configurations/good";
     let template = Template::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap();
@@ -283,9 +304,9 @@ fn a_terraform_configuration_has_its_function_queues_and_tables() {
         template.table(Some(function)).unwrap().name,
         "orders-default-keys"
     );
-    let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let variable = |name: &str, value: &str| (name.to_owned(), Ok(value.to_owned()));
+    let url = variable("SQS_ONCE_DLQ_URL", "url of orders-default-dead");
     let table = variable("SQS_ONCE_TABLE", "orders-default-keys");
-    assert_eq!(template.environment(function), [table]);
-    let url = variable("SQS_ONCE_DLQ_URL", "orders-default-dead");
-    assert_eq!(template.queue_urls(function), [url]);
+    let environment = template.environment(function, |queue| format!("url of {queue}"));
+    assert_eq!(environment, [url, table]);
 }

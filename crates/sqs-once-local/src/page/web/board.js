@@ -85,11 +85,11 @@ class Board {
       for (const name of numbers) this.numbers[name] += 1;
       if (!this.matches(message, numbers)) continue;
       columns[column].shown.push(message);
-      columns[column].matching += Number(numbers.includes(this.shows));
+      columns[column].matching += Number(numbers.includes(this.shows === "sent" ? column : this.shows));
     }
-    const { effects = 0, duplicates = 0, done = 0, purged = 0, expired = 0, unfinished = 0 } = this.forgotten;
+    const { sent = 0, effects = 0, duplicates = 0, done = 0, purged = 0, expired = 0, unfinished = 0 } = this.forgotten;
     const finished = done + purged + expired;
-    const forgotten = { sent: finished + unfinished, effects, duplicates, queue: unfinished, done: finished };
+    const forgotten = { sent, effects, duplicates, queue: unfinished, done: finished };
     for (const [name, count] of Object.entries(forgotten)) this.numbers[name] += count;
     const isPast = (message) => Number(message.state === "redriven");
     const latest = (a, b) => isPast(a) - isPast(b) || b.changed - a.changed;
@@ -113,10 +113,9 @@ class Board {
     }
     const isPast = (shape) => Number(shape === "redriven");
     const sorted = [...groups].sort(([a, as], [b, bs]) => isPast(a) - isPast(b) || bs.length - as.length);
-    for (const [shape, all] of sorted) {
-      const reason = reasonOf(all[0]);
-      const isSame = all.every((letter) => reasonOf(letter) === reason);
-      all[0].heading = `${number(all.length)} × ${isSame ? reason : shape}`;
+    for (const [, all] of sorted) {
+      // The real reason of one message: the shape would hide what the numbers were.
+      all[0].heading = `${number(all.length)} × ${reasonOf(all[0])}`;
     }
     letters.splice(0, letters.length, ...sorted.flatMap(([, all]) => all));
   }
@@ -265,6 +264,13 @@ class Board {
       const start = `translate(${from.left - to.left}px, ${from.top - to.top}px)`;
       item.animate([{ transform: start }, { transform: "none" }], { duration: 350, easing: "ease-out" });
     }
+  }
+
+  /** Focuses the first chip that is shown. */
+  enter() {
+    const chips = [...$("board").querySelectorAll(".chip")];
+    chips.find((chip) => chip.offsetParent !== null)?.focus();
+    this.stops();
   }
 
   /** Focuses a message's chip, if it is shown. */

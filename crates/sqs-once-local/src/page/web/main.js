@@ -248,6 +248,11 @@ $("filter").addEventListener("input", () => {
   board.filter = $("filter").value.toLowerCase();
   draw();
 });
+$("filter").addEventListener("keydown", (event) => {
+  if (event.key !== "ArrowDown") return;
+  event.preventDefault();
+  board.enter();
+});
 $("close").addEventListener("click", close);
 document.addEventListener("keydown", (event) => {
   if ($("send")?.open) return;

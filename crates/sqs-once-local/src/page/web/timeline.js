@@ -24,7 +24,9 @@ class Timeline {
   /** Shows a message. Keeps existing elements, so that the user does not lose the scroll position. */
   show(detail) {
     this.turnTo(detail.id, { number: detail.number, id: detail.id });
-    $("body").textContent = detail.body;
+    $("body").textContent = detail.opened ?? detail.body;
+    $("envelope-box").hidden = detail.opened === null;
+    $("envelope").textContent = detail.body;
     this.facts(detail);
     const more = detail.entries.length - ENTRIES + detail.entries_forgotten;
     const hidden = Math.max(more, detail.entries_forgotten);

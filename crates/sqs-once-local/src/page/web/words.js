@@ -50,12 +50,9 @@ function columnOf(message, now) {
   return message.state === "in_flight" && message.visible_at > now ? "flight" : "queue";
 }
 
-/**
- * The numbers of the headline: one, many, and the messages that each counts. The last four are the columns, and add up
- * to the messages sent.
- */
+/** The numbers of the headline: one, many, and the messages that each counts. The last four are the columns. */
 const NUMBERS = {
-  sent: ["sent", "sent", "all messages"],
+  sent: ["sent", "sent", "messages that a producer sent"],
   effects: ["effect", "effects", "messages whose effect happened"],
   duplicates: ["duplicate stopped", "duplicates stopped", "messages that came again after the effect, without another effect"],
   repeats: ["effect repeated", "effects repeated", "messages whose effect happened again, or had happened for their key"],
@@ -70,7 +67,8 @@ const goesOn = (message) => message.state === "redriven" || (message.moved && me
 
 /** The numbers in which a message counts. */
 function numbersOf(message, column) {
-  const numbers = goesOn(message) ? [] : ["sent", column];
+  const numbers = goesOn(message) ? [] : [column];
+  if (!message.goes_on) numbers.push("sent");
   if (message.effects > 0) numbers.push("effects");
   if (message.duplicates > 0) numbers.push("duplicates");
   if (message.repeats) numbers.push("repeats");

@@ -1,0 +1,62 @@
+//! What `key` and `dlq` say if they find no credentials.
+
+use crate::project::{Run, command};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+/// A metadata service that forbids every request.
+fn forbidding() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map(Result::unwrap) {
+            let _ = stream.read(&mut [0; 4096]).unwrap();
+            let answer =
+                b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+            stream.write_all(answer).unwrap();
+        }
+    });
+    endpoint
+}
+
+#[test]
+fn each_lack_of_credentials_has_its_own_sentence_and_the_chain_is_told_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("config");
+    std::fs::write(&config, "[profile prod]\noutput = json\n").unwrap();
+    let at = ("AWS_REGION", "eu-central-1");
+    let off = ("AWS_EC2_METADATA_DISABLED", "true");
+    let on = ("AWS_EC2_METADATA_SERVICE_ENDPOINT", &*forbidding());
+    for (variables, sentence) in [
+        (
+            [at, ("AWS_PROFILE", "prdo")],
+            "the AWS profile `prdo` does not exist",
+        ),
+        (
+            [off, ("AWS_PROFILE", "prod")],
+            "the AWS profile `prod` has no region",
+        ),
+        ([off, off], "no AWS region is known: set AWS_REGION"),
+        ([at, off], "sign in, such as by `aws sso login`"),
+        (
+            [at, on],
+            "the metadata service of this machine gives no credentials",
+        ),
+    ] {
+        for arguments in [["key", "list", "--table=t"], ["dlq", "list", "--queue=q"]] {
+            let mut command = command(&arguments);
+            for name in ["AWS_ACCESS_KEY_ID", "AWS_REGION", off.0] {
+                command.env_remove(name);
+            }
+            command.env("AWS_CONFIG_FILE", &config).envs(variables);
+            let run = Run::of(&mut command);
+            run.assert_failed_with(sentence);
+            assert!(run.stderr.lines().count() <= 2, "{}", run.stderr);
+            assert!(
+                run.stderr.matches("Attempted").count() <= 1,
+                "{}",
+                run.stderr
+            );
+        }
+    }
+}
