@@ -15,6 +15,14 @@ pub enum ReadError {
         /// Why.
         source: io::Error,
     },
+    /// The folder has no deployment, or several.
+    #[error("{path} is not one deployment: {advice}", path = .path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What to do instead.
+        advice: String,
+    },
     /// The text is neither YAML nor JSON.
     #[error("the template is not valid YAML")]
     Yaml(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 /// A value of a deployment.
 ///
-/// Some template values are computed at deployment time. They are `Unknown`, and no rule reports them.
+/// Some template values are computed at deployment time. They are `Unknown`, and only `part-not-examined` reports them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Field<T> {
     /// Not set: AWS's default applies.
@@ -35,6 +35,11 @@ impl<T> Field<T> {
     /// Whether the value is not set.
     pub fn is_missing(&self) -> bool {
         matches!(self, Field::Missing)
+    }
+
+    /// Whether only the deployment knows the value.
+    pub(crate) fn is_unknown(&self) -> bool {
+        matches!(self, Field::Unknown)
     }
 
     /// Converts a known value. The result is `Unknown` if `other` returns `None`.

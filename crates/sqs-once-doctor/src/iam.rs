@@ -126,14 +126,14 @@ impl Permissions {
 
     /// Whether the policies may allow the action on a resource of the deployment.
     pub(crate) fn may(&self, action: &str, resource: &str) -> bool {
+        self.allow(|pattern| matches(pattern, action), resource)
+    }
+
+    fn allow(&self, is_action: impl Fn(&str) -> bool, resource: &str) -> bool {
+        let covers = |scope: &Scope| !matches!(scope, Scope::One(target) if !target.is(resource));
         let allows = |statement: &Statement| {
-            let mut actions = statement.actions.iter();
-            let covers = |scope: &Scope| match scope {
-                Scope::Everything | Scope::Unknown => true,
-                Scope::One(target) => target.is(resource),
-            };
             statement.allows
-                && actions.any(|pattern| matches(pattern, action))
+                && statement.actions.iter().any(|it| is_action(it))
                 && statement.resources.iter().any(covers)
         };
         !self.is_complete || self.statements.iter().any(allows)
@@ -148,6 +148,11 @@ impl Permissions {
         !self.is_complete || self.statements.iter().any(allows)
     }
 
+    /// Whether the policies may allow any action of DynamoDB on a table of the deployment.
+    pub(crate) fn may_use_table(&self, table: &str) -> bool {
+        self.allow(|it| it == "*" || it.starts_with("dynamodb:"), table)
+    }
+
     /// The actions that the policies allow on this resource by name.
     pub(crate) fn on<'a>(&'a self, resource: &'a str) -> impl Iterator<Item = &'a str> {
         self.statements
@@ -160,14 +165,58 @@ impl Permissions {
     }
 }
 
+/// What a service needs of a key to send to a queue that is encrypted with it.
+pub(crate) const ENCRYPT: [&str; 2] = ["kms:GenerateDataKey", "kms:Decrypt"];
+
+/// The services that can send to queues.
+pub(crate) const SERVICES: [&str; 3] = [SNS, S3, EVENT_BRIDGE];
+pub(crate) const SNS: &str = "sns.amazonaws.com";
+pub(crate) const S3: &str = "s3.amazonaws.com";
+pub(crate) const EVENT_BRIDGE: &str = "events.amazonaws.com";
+
+/// Whether a value, or one of several, is of this kind. One that is unknown before the deployment counts.
+fn any(value: &Value, is: &dyn Fn(&str) -> bool) -> bool {
+    let mut all = one_or_many(value).iter();
+    all.any(|one| one.is_null() || one.as_str().is_some_and(is))
+}
+
+/// The services to which a policy may allow these actions. `is_resource` returns whether a text names the resource.
+///
+/// A value that is unknown before the deployment is null in `policy`, and counts as a match.
+pub(crate) fn admits(
+    policy: &Value,
+    actions: &[&str],
+    is_resource: impl Fn(&str) -> bool,
+) -> Vec<&'static str> {
+    let mut services = SERVICES.to_vec();
+    services.retain(|service| {
+        let admits = |statement: &&Value| {
+            let principal = &statement["Principal"];
+            let is_service = |it: &str| it == "*" || it == *service;
+            let named = ["Service", "AWS"].into_iter();
+            let mut named = named.filter_map(|it| principal.get(it)).peekable();
+            let is_named = match named.peek() {
+                Some(_) => named.any(|it| any(it, &is_service)),
+                None => any(principal, &is_service),
+            };
+            any(&statement["Effect"], &|it| it == "Allow")
+                && is_named
+                && any(&statement["Resource"], &|it| {
+                    it.contains('*') || is_resource(it)
+                })
+        };
+        let statements = one_or_many(&policy["Statement"]).iter().filter(admits);
+        let granted: Vec<&Value> = statements.map(|it| &it["Action"]).collect();
+        let may = |action: &&str| granted.iter().any(|it| any(it, &|of| matches(of, action)));
+        policy.is_null() || actions.iter().all(may)
+    });
+    services
+}
+
 /// Whether a queue's policy denies every request without TLS. `is_queue` returns whether a text names the queue.
 ///
 /// A value that is unknown before the deployment is null in `policy`, and counts as a match.
 pub(crate) fn denies_plain_http(policy: &Value, is_queue: impl Fn(&str) -> bool) -> bool {
-    let any = |value: &Value, is: &dyn Fn(&str) -> bool| {
-        let mut all = one_or_many(value).iter();
-        all.any(|one| one.is_null() || one.as_str().is_some_and(is))
-    };
     let denies = |statement: &Value| {
         let principal = &statement["Principal"];
         let action = &statement["Action"];

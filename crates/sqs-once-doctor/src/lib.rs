@@ -29,6 +29,7 @@ mod consumers;
 mod error;
 mod field;
 mod iam;
+mod limits;
 mod manifest;
 mod model;
 mod remedy;
@@ -41,10 +42,11 @@ mod variables;
 
 pub use error::{ReadError, WriteError};
 pub use field::{Field, Place};
+pub use limits::{LIMITS, Limit};
 pub use manifest::{Aborting, Manifest};
 pub use model::{
-    Alarm, Deployment, Format, Function, Key, Mapping, Metric, Permissions, Pollers, Queue, Scope,
-    Sender, Site, Statement, Table, Target, Unread,
+    Alarm, Deployment, Form, Format, Function, Key, Mapping, Metric, Permissions, Pipe, Pollers,
+    Queue, Reference, Scope, Sender, Site, Statement, Table, Target, Unread,
 };
 pub use rules::{RULES, Rule, Severity};
 pub use sarif::sarif;

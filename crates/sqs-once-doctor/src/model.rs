@@ -24,6 +24,12 @@ pub struct Deployment {
     pub alarms: Vec<Alarm>,
     /// AWS services that send to queues.
     pub senders: Vec<Sender>,
+    /// Pipes of EventBridge.
+    pub pipes: Vec<Pipe>,
+    /// References to queues that need an ARN, a URL or a name.
+    pub references: Vec<Reference>,
+    /// What holds in this case of the source's conditions, by condition.
+    pub case: BTreeMap<String, bool>,
     /// The build profiles of the functions' code.
     pub manifests: Vec<Manifest>,
     /// Whether other resources may exist that the source does not show, for example nested stacks and macros.
@@ -65,6 +71,64 @@ pub struct Site {
     pub place: Place,
     /// The path to its properties.
     pub(crate) properties: Path,
+    /// The condition without which it does not exist.
+    pub(crate) condition: Option<String>,
+}
+
+/// What a text says of a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Form {
+    /// Its ARN.
+    Arn,
+    /// A queue's URL.
+    Url,
+    /// Its name, or its ID.
+    Name,
+}
+
+impl Form {
+    /// The form of a text that does not start with a reference.
+    pub(crate) fn of(text: &str) -> Option<Self> {
+        match text {
+            _ if text.starts_with("arn:") => Some(Form::Arn),
+            _ if text.starts_with("https://") => Some(Form::Url),
+            _ if text.is_empty() || text.contains("${") => None,
+            _ => Some(Form::Name),
+        }
+    }
+}
+
+/// A reference to a queue.
+#[derive(Debug, Clone)]
+pub struct Reference {
+    /// The resource that refers to it.
+    pub site: Site,
+    /// Its text.
+    pub value: Field<String>,
+    /// What the text has to be.
+    pub wanted: Form,
+    /// What the text is, if that is known.
+    pub found: Option<Form>,
+    /// The queue.
+    pub target: Field<Target>,
+    /// Another resource to which it refers instead, or one that does not exist in this case.
+    pub other: Option<String>,
+}
+
+/// A pipe of EventBridge.
+#[derive(Debug, Clone)]
+pub struct Pipe {
+    /// Its name and position.
+    pub site: Site,
+    /// Where its records come from.
+    pub source: Field<Target>,
+    /// `Enrichment`.
+    pub enrichment: Field<Target>,
+    /// `Target`.
+    pub target: Field<Target>,
+    /// `TargetParameters.LambdaFunctionParameters.InvocationType`.
+    pub invocation: Field<String>,
 }
 
 /// The target of a reference.
@@ -284,24 +348,25 @@ pub struct Queue {
     pub key: Field<Target>,
     /// Whether its policy denies requests without TLS, with the place of the policy's statements.
     pub denies_plain_http: Field<bool>,
+    /// The services to which its policies may allow to send.
+    pub admits: Vec<&'static str>,
 }
 
-/// SQS's defaults and limits.
+/// SQS's defaults.
 impl Queue {
     pub(crate) const DEFAULT_VISIBILITY_TIMEOUT: Duration = Duration::from_secs(30);
     pub(crate) const DEFAULT_RETENTION: Duration = Duration::from_secs(4 * 24 * 3600);
-    pub(crate) const LONGEST_RETENTION: Duration = Duration::from_secs(14 * 24 * 3600);
-    pub(crate) const LONGEST_VISIBILITY_TIMEOUT: Duration = Duration::from_secs(12 * 3600);
 
     pub(crate) fn visibility(&self) -> Option<Duration> {
         self.visibility_timeout.or(Self::DEFAULT_VISIBILITY_TIMEOUT)
     }
 
     /// Adds the result for one of the queue's policies. One policy that denies is enough.
-    pub(crate) fn has_policy(&mut self, denies_plain_http: Field<bool>) {
+    pub(crate) fn has_policy(&mut self, denies_plain_http: Field<bool>, admits: &[&'static str]) {
         if self.denies_plain_http.known() != Some(&true) {
             self.denies_plain_http = denies_plain_http;
         }
+        self.admits.extend_from_slice(admits);
     }
 
     pub(crate) fn retained(&self) -> Option<Duration> {
@@ -341,6 +406,8 @@ pub struct Key {
     pub site: Site,
     /// Whether its policy leaves it to the account's IAM policies who uses the key.
     pub delegates: bool,
+    /// The services to which its policy may allow to encrypt.
+    pub admits: Vec<&'static str>,
 }
 
 /// A CloudWatch alarm.
@@ -350,6 +417,20 @@ pub struct Alarm {
     pub site: Site,
     /// The metrics that it watches: one, or those of an expression.
     pub metrics: Vec<Metric>,
+    /// Whether it rings when its metric is one.
+    pub rings_at_one: Field<bool>,
+}
+
+impl Alarm {
+    /// Whether an alarm with this threshold and operator rings at one.
+    pub(crate) fn rings(threshold: Field<f64>, operator: &Field<String>) -> Field<bool> {
+        threshold.and_then(|threshold| match operator.known()?.as_str() {
+            "GreaterThanThreshold" => Some(threshold < 1.0),
+            "GreaterThanOrEqualToThreshold" => Some(threshold <= 1.0),
+            "LessThanThreshold" | "LessThanOrEqualToThreshold" => Some(false),
+            _ => None,
+        })
+    }
 }
 
 /// A metric that an alarm watches.
@@ -376,7 +457,7 @@ impl Metric {
 pub struct Sender {
     /// Its name and position.
     pub site: Site,
-    /// For example `SNS`.
+    /// The principal of the service, for example `sns.amazonaws.com`.
     pub service: &'static str,
     /// The queue.
     pub queue: Field<Target>,

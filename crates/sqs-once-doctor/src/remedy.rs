@@ -87,8 +87,11 @@ impl Remedy {
     }
 }
 
-/// Adds a resource to the template.
-pub(crate) fn resource(id: &str, value: Value) -> Change {
+/// Adds a resource to the template, under the condition of the resource that it is for.
+pub(crate) fn resource(id: &str, mut value: Value, of: &Site) -> Change {
+    if let Some(condition) = &of.condition {
+        value["Condition"] = json!(condition);
+    }
     let path: Path = vec!["Resources".into(), id.into()];
     Change::Set(path, value)
 }

@@ -70,14 +70,13 @@ impl Source {
             .or_else(|| synthesised(folder))
     }
 
-    /// Reads a file, or a folder with a Terraform configuration. Reads the whole folder of a `.tf` file.
+    /// Reads a file, or the deployment of a folder. Reads the whole folder of a file of a Terraform configuration.
     ///
     /// # Errors
-    /// [`ReadError::Io`] if the file cannot be read.
+    /// [`ReadError::Io`] if the file cannot be read, and [`ReadError::Folder`] if the folder has no deployment or several.
     pub fn read(path: &Path) -> Result<Self, ReadError> {
-        let is_part = path.extension().is_some_and(|it| it == "tf");
         let folder = match path.parent() {
-            Some(folder) if is_part => folder,
+            Some(folder) if terraform::is_part(path) => folder,
             _ => path,
         };
         if terraform::is_configuration(folder) {
@@ -87,11 +86,37 @@ impl Source {
                 allowed: Vec::new(),
             });
         }
+        if path.is_dir() {
+            let found = Self::find(path).or_else(|| only(stacks(path)));
+            return match found {
+                Some(found) => Self::read(&found),
+                None => Err(ReadError::Folder {
+                    path: path.to_owned(),
+                    advice: Self::advice(path),
+                }),
+            };
+        }
         let text = fs::read_to_string(path).map_err(|source| ReadError::Io {
             path: path.to_owned(),
             source,
         })?;
         Ok(Self::new(path, text))
+    }
+
+    /// What to do if [`Source::find`] finds nothing in this folder.
+    pub fn advice(folder: &Path) -> String {
+        let outputs = ["", "cdk.out", "cdk/cdk.out"].iter();
+        let stacks = outputs.flat_map(|output| stacks(&folder.join(output)));
+        let stacks: Vec<String> = stacks.map(|it| it.display().to_string()).collect();
+        let apps = ["cdk.json", "cdk/cdk.json"].map(|app| folder.join(app));
+        match apps.iter().find(|app| app.is_file()) {
+            _ if !stacks.is_empty() => format!("name one of its stacks: {}", stacks.join(", ")),
+            Some(app) => format!(
+                "{} is of a CDK app: write its stacks with `npx cdk synth` first",
+                app.display()
+            ),
+            None => "name the template, the plan or the folder".to_owned(),
+        }
     }
 
     /// Uses `text` as the content of the file `path`, which need not exist.
@@ -117,16 +142,16 @@ impl Source {
         Ok(self.parsed()?.0.swap_remove(0))
     }
 
-    /// The deployment, and then as it is if a condition holds, and if it does not, for each condition. With it, the
-    /// position of each part of a Terraform configuration.
+    /// The deployment as far as it does not depend on conditions, and then in each case of them. With it, the position of
+    /// each part of a Terraform configuration.
     fn parsed(&self) -> Result<(Vec<Deployment>, HashMap<String, terraform::Spot>), ReadError> {
         let (_, text) = self.marked();
         let (mut deployments, spots) = match terraform::read(text) {
             _ if self.text.is_none() => {
                 let (deployment, spots) = terraform::read_configuration(&self.path)?;
-                (vec![deployment], spots)
+                (vec![deployment; 2], spots)
             }
-            Some(deployment) => (vec![deployment], HashMap::new()),
+            Some(deployment) => (vec![deployment; 2], HashMap::new()),
             None => (template::read(text)?, HashMap::new()),
         };
         let folder = match self.text {
@@ -180,14 +205,8 @@ impl Source {
         };
         let mut findings: Vec<Finding> = Vec::new();
         for rule in RULES.iter().filter(|rule| !self.allowed.contains(&rule.id)) {
-            let mut found = BTreeSet::new();
-            let mut is_new = |it: &Problem| {
-                let manifest = it.remedy.manifest().cloned();
-                found.insert((manifest, it.place.position, it.message.clone()))
-            };
-            let problems = deployments.iter().flat_map(|it| (rule.check)(it));
-            let new = problems.filter(|it| is_new(it));
-            findings.extend(new.map(|problem| finding(rule, problem)));
+            let problems = problems(rule, &deployments[1..]).into_iter();
+            findings.extend(problems.map(|problem| finding(rule, problem)));
         }
         findings.sort_by_key(|it| {
             let (is_manifest, file) = (it.remedy.manifest().is_some(), it.file.clone());
@@ -273,17 +292,66 @@ impl Fixes {
     }
 }
 
-/// The only template in CDK's output. CDK writes nested stacks beside the stacks that they belong to.
+/// The problems that break a rule in some case of the conditions, each once.
+fn problems(rule: &Rule, cases: &[Deployment]) -> Vec<Problem> {
+    let mut problems: Vec<(Problem, Vec<&Deployment>)> = Vec::new();
+    let mut known = HashMap::new();
+    for case in cases {
+        for problem in (rule.check)(case) {
+            let manifest = problem.remedy.manifest().cloned();
+            let key = (manifest, problem.place.position, problem.message.clone());
+            let at = *known.entry(key).or_insert(problems.len());
+            match problems.get_mut(at) {
+                Some((_, of)) if of.last().is_some_and(|it| std::ptr::eq(*it, case)) => {}
+                Some((_, of)) => of.push(case),
+                None => problems.push((problem, vec![case])),
+            }
+        }
+    }
+    // Among many conditions, what one of them decides is known only in its own cases.
+    let is_partly = cases.len() > 1 && cases.iter().any(|it| it.case.is_empty());
+    let is_certain = |of: &[&Deployment]| !is_partly || of.len() == cases.len();
+    problems.retain(|(_, of)| !rule.is_unread_part() || is_certain(of));
+    let told = |(mut problem, of): (Problem, Vec<&Deployment>)| {
+        let shared = |(name, holds): &(&String, &bool)| {
+            of.iter().all(|it| it.case.get(*name) == Some(*holds))
+                && !cases.iter().all(|it| it.case.get(*name) == Some(*holds))
+        };
+        let shared = of[0].case.iter().filter(shared);
+        let shared: Vec<_> = shared
+            .map(|(name, holds)| format!("{name} is {holds}"))
+            .collect();
+        if !shared.is_empty() {
+            let message = problem.message.trim_end_matches('.');
+            problem.message = format!("{message}, if {}.", shared.join(" and "));
+        }
+        problem
+    };
+    problems.into_iter().map(told).collect()
+}
+
+/// The only template in CDK's output.
 fn synthesised(folder: &Path) -> Option<PathBuf> {
+    let outputs = ["cdk.out", "cdk/cdk.out"].iter();
+    outputs
+        .map(|output| stacks(&folder.join(output)))
+        .find_map(only)
+}
+
+/// The templates in CDK's output, by name. CDK writes nested stacks beside the stacks that they belong to.
+fn stacks(output: &Path) -> Vec<PathBuf> {
     let is_stack = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name.ends_with(".template.json") && !name.ends_with(".nested.template.json")
     };
-    ["cdk.out", "cdk/cdk.out"].iter().find_map(|output| {
-        let files = fs::read_dir(folder.join(output)).ok()?.flatten();
-        let mut stacks = files.map(|file| file.path()).filter(is_stack);
-        stacks.next().filter(|_| stacks.next().is_none())
-    })
+    let files = fs::read_dir(output).into_iter().flatten().flatten();
+    let mut stacks: Vec<PathBuf> = files.map(|file| file.path()).filter(is_stack).collect();
+    stacks.sort();
+    stacks
+}
+
+fn only<T>(mut all: Vec<T>) -> Option<T> {
+    all.pop().filter(|_| all.is_empty())
 }
 
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {

@@ -14,7 +14,8 @@ use std::process::ExitCode;
 ///
 /// Reads a SAM or CloudFormation template, CDK's output, a Terraform configuration, or a plan from
 /// `terraform show -json`, and the Cargo.toml above it. Each finding states where it is, why it matters and what to write
-/// instead. Values that only the deployment knows, such as parameters, are never findings. docs/doctor.md lists the rules.
+/// instead. Values that only the deployment knows, such as parameters without a default, are notes. docs/doctor.md lists
+/// the rules.
 ///
 /// Exits with 1 if it finds an error or a warning. Notes do not count. With --strict, exits with 2 if it can't examine a
 /// part of the template.
@@ -80,10 +81,13 @@ fn rule(name: &str) -> Result<&'static Rule, String> {
 pub(crate) fn doctor(arguments: &DoctorArgs) -> Result<ExitCode> {
     let path = arguments.file.clone();
     let path = path.or_else(|| Source::find(Path::new("")));
-    let path = path.context(
-        "there is no template.yaml, no template.yml, no template.json, no Terraform configuration and no single stack of \
-         CDK here: name the template, the plan or the folder",
-    )?;
+    let path = path.with_context(|| {
+        format!(
+            "there is no template.yaml, no template.yml, no template.json, no Terraform configuration and no single \
+             stack of CDK here: {}",
+            Source::advice(Path::new(""))
+        )
+    })?;
     let unread = || format!("{} was not examined", path.display());
     let source = Source::read(&path).with_context(unread)?;
     let source = source.allowing(arguments.allow.iter().copied());

@@ -11,6 +11,10 @@ Resources:
   Policy:
     Type: AWS::SQS::QueuePolicy
     Properties: { Queues: [!Ref Orders], PolicyDocument: !ImportValue OnlyOverTls }
+  Dead: { Type: AWS::SQS::Queue, Properties: { MessageRetentionPeriod: 1209600 } }
+  DeadPolicy: { Type: AWS::SQS::QueuePolicy, Properties: { Queues: [!Ref Dead], PolicyDocument: !ImportValue TLS } }
+  Alarm: { Type: AWS::CloudWatch::Alarm, Properties: { Dimensions: [{ Name: QueueName, Value: !GetAtt Dead.QueueName }],
+    MetricName: ApproximateNumberOfMessagesVisible, ComparisonOperator: GreaterThanThreshold, Threshold: 0 } }
   Charge:
     Type: AWS::Serverless::Function
     Properties:
@@ -26,7 +30,7 @@ Resources:
     Type: AWS::SQS::Queue
     Properties:
       RedrivePolicy:
-        deadLetterTargetArn: !ImportValue DeadLetterQueueArn
+        deadLetterTargetArn: !GetAtt Dead.Arn
         maxReceiveCount: 5
 ";
 
@@ -48,7 +52,7 @@ fn a_finding_says_where_it_is_why_it_matters_and_what_to_write() {
     let run = doctor(&project(TEMPLATE), &[]);
     run.assert_failed_with("");
     let expected = "\
-template.yaml:16:3: warning: The queue Orders's visibility timeout is 30 s (the default), the function Charge's timeout 30 s: it should be 180 s at least. [visibility-timeout-too-short]
+template.yaml:20:3: warning: The queue Orders's visibility timeout is 30 s (the default), the function Charge's timeout 30 s: it should be 180 s at least. [visibility-timeout-too-short]
   why: Lambda needs that time to retry a throttled batch. With less, messages return during the retries, and each receive counts towards the dead-letter queue.
   fix: --fix writes it
     Orders:
@@ -68,7 +72,7 @@ fn a_note_is_shown_and_fails_nothing() {
     let allows = TEMPLATE.replace("!ImportValue OnlyOverTls", allow);
     let run = doctor(&project(&allows), &["--fix"]);
     run.assert_done();
-    run.shows("template.yaml:16:3: note: The queue Orders accepts requests without TLS.");
+    run.shows("template.yaml:20:3: note: The queue Orders accepts requests without TLS.");
     run.shows("1 fixed, 1 finding: 0 errors, 0 warnings, 1 note\n");
 }
 
@@ -84,7 +88,7 @@ fn a_fix_is_written_once_and_the_file_keeps_its_permissions() {
     };
     let run = doctor(&folder, &["--fix"]);
     run.assert_done();
-    let start = run.stdout.starts_with("template.yaml:16:3: fixed: ");
+    let start = run.stdout.starts_with("template.yaml:20:3: fixed: ");
     let end = run.stdout.ends_with("1 fixed, nothing found\n");
     assert!(start && end, "{}", run.stdout);
     let fixed = format!("{TEMPLATE}      VisibilityTimeout: 180\n");
@@ -143,7 +147,7 @@ fn a_part_that_was_not_examined_is_named_and_fails_only_a_strict_run() {
     let run = doctor(&folder, &[]);
     run.assert_done();
     run.shows(
-        "template.yaml:23:3: note: Fn::ForEach::Queues was not examined. [part-not-examined]",
+        "template.yaml:27:3: note: Fn::ForEach::Queues was not examined. [part-not-examined]",
     );
     run.shows("    cargo sqs-once doctor processed.json");
     assert_eq!(doctor(&folder, &["--strict"]).status, Some(2));
@@ -201,7 +205,7 @@ fn programs_get_json_and_code_scanning_gets_sarif() {
     run.assert_failed_with("");
     let json: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(json["findings"][0]["rule"], "visibility-timeout-too-short");
-    assert_eq!(json["findings"][0]["line"], 16);
+    assert_eq!(json["findings"][0]["line"], 20);
     assert_eq!(json["fixed"], serde_json::json!([]));
 
     let run = doctor(&folder, &["--format=sarif"]);
@@ -229,6 +233,8 @@ fn an_allowed_rule_finds_and_fixes_nothing() {
 fn what_can_not_be_examined_says_what_to_do() {
     let empty = tempfile::tempdir().unwrap();
     doctor(&empty, &[]).assert_failed_with("name the template, the plan or the folder");
+    fs::write(empty.path().join("cdk.json"), "{}").unwrap();
+    doctor(&empty, &[]).assert_failed_with("npx cdk synth");
 
     let folder = project("Resources: [");
     let run = doctor(&folder, &[]);

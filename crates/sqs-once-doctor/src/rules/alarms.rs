@@ -2,30 +2,52 @@
 
 use super::Problem;
 use crate::field::Field;
-use crate::model::{Deployment, Metric, Queue};
+use crate::model::{Alarm, Deployment, Metric, Queue};
 use crate::remedy::{Remedy, resource};
 use serde_json::json;
 
 const RIGHT: &str = "ApproximateNumberOfMessagesVisible";
 /// Metrics that rise, or stay above zero, when SQS moves a message to the queue.
-const ALL_RIGHT: [&str; 2] = [RIGHT, "ApproximateAgeOfOldestMessage"];
+const ALL_RIGHT: [&str; 2] = [RIGHT, AGE];
+const AGE: &str = "ApproximateAgeOfOldestMessage";
 
-/// The metrics of a queue that alarms watch. `None` if an alarm with unknown metrics may watch it.
-fn watched<'a>(deployment: &'a Deployment, queue: &Queue) -> Option<Vec<&'a Metric>> {
-    let mut watched = Vec::new();
-    for metric in deployment.alarms.iter().flat_map(|alarm| &alarm.metrics) {
-        let is_sqs = metric.namespace.known().is_none_or(|of| of == "AWS/SQS");
-        match &metric.queue {
-            Field::Known(target, _) if target.is(&queue.site.id) => watched.push(metric),
-            Field::Unknown if is_sqs => return None,
-            _ => {}
+/// The alarms that watch a queue, each with its metric, and whether alarms with unknown metrics may watch it too.
+fn watching<'a>(deployment: &'a Deployment, queue: &Queue) -> (Vec<(&'a Alarm, &'a Metric)>, bool) {
+    let (mut watching, mut may_be_more) = (Vec::new(), false);
+    for alarm in &deployment.alarms {
+        for metric in &alarm.metrics {
+            let is_sqs = metric.namespace.known().is_none_or(|of| of == "AWS/SQS");
+            match &metric.queue {
+                Field::Known(target, _) if is_sqs && target.is(&queue.site.id) => {
+                    watching.push((alarm, metric));
+                }
+                Field::Unknown => may_be_more |= is_sqs,
+                _ => {}
+            }
         }
     }
-    Some(watched)
+    (watching, may_be_more)
+}
+
+/// Whether it is unknown if a right alarm watches the queue.
+pub(super) fn may_be_watched(deployment: &Deployment, queue: &Queue) -> bool {
+    let (watching, may_be_more) = watching(deployment, queue);
+    let is_unknown = |(alarm, metric): &(&Alarm, &Metric)| {
+        metric.name.is_unknown() || alarm.rings_at_one.is_unknown() && !is_age(metric)
+    };
+    match watching.is_empty() {
+        true => may_be_more,
+        false => watching.iter().all(is_unknown),
+    }
+}
+
+fn is_age(metric: &Metric) -> bool {
+    metric.name.known().is_some_and(|name| name == AGE)
 }
 
 pub(super) fn missing(deployment: &Deployment, queue: &Queue) -> Option<Problem> {
-    if deployment.has_more || !watched(deployment, queue)?.is_empty() {
+    let (watching, may_be_more) = watching(deployment, queue);
+    if deployment.has_more || may_be_more || !watching.is_empty() {
         return None;
     }
     let id = &queue.site.id;
@@ -54,21 +76,20 @@ pub(super) fn missing(deployment: &Deployment, queue: &Queue) -> Option<Problem>
     );
     let message =
         format!("No alarm watches the dead-letter queue {id}. Add AlarmActions that notify you.");
-    let remedy = Remedy::changes(vec![resource(&format!("{id}Alarm"), alarm)], hcl);
+    let remedy = Remedy::changes(
+        vec![resource(&format!("{id}Alarm"), alarm, &queue.site)],
+        hcl,
+    );
     Some(Problem::at(&queue.site.place, message, remedy))
 }
 
 pub(super) fn wrong_metric(deployment: &Deployment, queue: &Queue) -> Option<Problem> {
-    let watched = watched(deployment, queue)?;
-    let names = watched.iter().map(|metric| metric.name.known());
-    let names: Option<Vec<&String>> = names.collect();
-    let is_right = names?.iter().any(|name| ALL_RIGHT.contains(&name.as_str()));
-    let metric = watched.first().filter(|_| !is_right)?;
-    let (name, place) = (metric.name.known()?, metric.name.place());
-    let is_this = |of: &Metric| of.name.place() == place;
-    let mut alarms = deployment.alarms.iter();
-    let alarm = alarms.find(|alarm| alarm.metrics.iter().any(is_this))?;
-    let (id, queue) = (&alarm.site.id, &queue.site.id);
+    let (watching, may_be_more) = watching(deployment, queue);
+    let mut names = watching.iter().map(|(_, metric)| metric.name.known());
+    let may_be_right = |name: Option<&String>| name.is_none_or(|it| ALL_RIGHT.contains(&&**it));
+    let is_right = may_be_more || names.any(may_be_right);
+    let (alarm, metric) = watching.first().filter(|_| !is_right)?;
+    let (id, queue, name) = (&alarm.site.id, &queue.site.id, metric.name.known()?);
     Some(Problem::set(
         &metric.name,
         &alarm.site,
@@ -77,4 +98,21 @@ pub(super) fn wrong_metric(deployment: &Deployment, queue: &Queue) -> Option<Pro
         format!("metric_name = \"{RIGHT}\""),
         format!("The alarm {id} watches {name} of the dead-letter queue {queue}."),
     ))
+}
+
+/// Finds a queue whose alarms all stay silent at the first dead letter.
+pub(super) fn too_late(deployment: &Deployment, queue: &Queue) -> Option<Problem> {
+    let (watching, may_be_more) = watching(deployment, queue);
+    let is_late = |(alarm, metric): &(&Alarm, &Metric)| {
+        let is_count = metric.name.known().is_some_and(|name| name == RIGHT);
+        is_count && alarm.rings_at_one.known() == Some(&false)
+    };
+    let (alarm, _) = watching.first()?;
+    let (id, queue) = (&alarm.site.id, &queue.site.id);
+    let message = format!("The alarm {id} does not ring at one message in {queue}.");
+    let zero = "threshold = 0\ncomparison_operator = \"GreaterThanThreshold\"";
+    let (site, field) = (&alarm.site, &alarm.rings_at_one);
+    let problem = Problem::set(field, site, &["Threshold"], 0, zero, message);
+    // With another operator, zero is wrong too.
+    (!may_be_more && watching.iter().all(is_late)).then(|| problem.by_hand())
 }

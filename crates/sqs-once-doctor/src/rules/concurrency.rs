@@ -3,11 +3,9 @@
 use super::Problem;
 use crate::consumers::Consumer;
 use crate::field::Field;
+use crate::limits::MAXIMUM_CONCURRENCY;
 use crate::model::{Deployment, Function, Mapping, Pollers};
 use crate::remedy::Remedy;
-
-/// The bounds of `MaximumConcurrency`.
-const MAXIMUM: std::ops::RangeInclusive<u64> = 2..=1000;
 
 /// Finds a mapping that may run more instances than its function has reserved, because it has no maximum, or else
 /// because its maximum is larger.
@@ -31,7 +29,7 @@ pub(super) fn maximum(
         ),
         _ => return None,
     };
-    let maximum = reserved.clamp(*MAXIMUM.start(), *MAXIMUM.end());
+    let maximum = reserved.clamp(*MAXIMUM_CONCURRENCY.start(), *MAXIMUM_CONCURRENCY.end());
     let mut problem = Problem::set(
         &mapping.maximum_concurrency,
         &mapping.site,
@@ -44,7 +42,10 @@ pub(super) fn maximum(
         problem.place = function.reserved_concurrency.place()?.clone();
     }
     // `MaximumConcurrency` cannot be below 2.
-    Some(problem.automatic_if(is_only(deployment, function) && MAXIMUM.contains(&reserved)))
+    Some(
+        problem
+            .automatic_if(is_only(deployment, function) && MAXIMUM_CONCURRENCY.contains(&reserved)),
+    )
 }
 
 /// The instances that are reserved for a function. A reservation of 0 switches the function off.

@@ -4,6 +4,7 @@ use super::delivery::tls_policy;
 use super::{Problem, words};
 use crate::consumers::Consumer;
 use crate::field::{Field, below};
+use crate::limits::{LONGEST_RETENTION, LONGEST_VISIBILITY_TIMEOUT};
 use crate::model::{Deployment, Function, Queue, Site, literal};
 use crate::remedy::{Remedy, resource};
 use crate::template::Change;
@@ -18,9 +19,9 @@ const OUTAGE: Duration = Duration::from_secs(24 * 3600);
 /// The longest time for which a breaker hides a message: a visibility timeout begins up to 16 minutes earlier, when
 /// Lambda receives the message.
 const LONGEST_WAIT: Duration =
-    Queue::LONGEST_VISIBILITY_TIMEOUT.saturating_sub(Duration::from_secs(16 * 60));
+    LONGEST_VISIBILITY_TIMEOUT.saturating_sub(Duration::from_secs(16 * 60));
 /// 14 days, the longest retention that SQS allows.
-const LONGEST: u64 = Queue::LONGEST_RETENTION.as_secs();
+const LONGEST: u64 = LONGEST_RETENTION.as_secs();
 const DEFAULT: u64 = Queue::DEFAULT_RETENTION.as_secs();
 
 pub(super) fn missing(
@@ -65,8 +66,8 @@ fn redrive_to(id: &str, queue: &Queue) -> Vec<Change> {
     };
     let kind = json!({ "Type": "AWS::SQS::Queue", "DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain", "Properties": properties });
     vec![
-        resource(id, kind),
-        tls_policy(id),
+        resource(id, kind, &queue.site),
+        tls_policy(id, &queue.site),
         Change::Set(path, json!({ "Fn::GetAtt": [id, "Arn"] })),
     ]
 }
@@ -85,13 +86,15 @@ fn hcl_redrive(site: &Site, is_fifo: bool) -> String {
 }
 
 pub(super) fn max_receive_count(queue: &Queue) -> Option<Problem> {
-    let count = *queue.max_receive_count.known()?;
-    let receives = if count == 1 { "receive" } else { "receives" };
     let id = &queue.site.id;
-    let message = format!(
-        "The queue {id} moves a message to its dead-letter queue after {count} {receives}."
-    );
-    (count < FEWEST_RECEIVES).then(|| received(queue, message))
+    let count = match queue.max_receive_count {
+        Field::Known(count, _) if count < FEWEST_RECEIVES => count.to_string(),
+        // SQS refuses such a policy.
+        Field::Missing if !queue.dead_letter_queue.is_missing() => "unspecified".to_owned(),
+        _ => return None,
+    };
+    let message = format!("The queue {id} has the maxReceiveCount {count}.");
+    Some(received(queue, message))
 }
 
 /// A problem of a queue's maxReceiveCount, which should be the advised one.
@@ -182,7 +185,7 @@ pub(super) fn retention((queue, dead_letters): (&Queue, &Queue)) -> Option<Probl
         words(source)
     );
     let mut problem = kept(dead_letters, LONGEST, message);
-    if source >= Queue::LONGEST_RETENTION {
+    if source >= LONGEST_RETENTION {
         // The dead-letter queue already has the longest retention. How much the source's can be shortened is the
         // user's choice.
         problem.remedy = kept(queue, DEFAULT, String::new()).by_hand().remedy;
@@ -205,12 +208,9 @@ pub(super) fn expires_before(queue: &Queue) -> Option<Problem> {
     (tried >= retained).then_some(problem)
 }
 
-/// Finds a FIFO queue with a standard dead-letter queue, or else a standard queue with a FIFO dead-letter queue.
-pub(super) fn other_type(
-    (queue, dead_letters): (&Queue, &Queue),
-    is_fifo: bool,
-) -> Option<Problem> {
-    if queue.is_fifo.or(false)? != is_fifo || dead_letters.is_fifo.or(false)? == is_fifo {
+pub(super) fn other_type((queue, dead_letters): (&Queue, &Queue)) -> Option<Problem> {
+    let is_fifo = queue.is_fifo.or(false)?;
+    if dead_letters.is_fifo.or(false)? == is_fifo {
         return None;
     }
     // A queue's type cannot change. The remedy adds a queue; the old queue and its messages stay.
@@ -246,7 +246,7 @@ pub(super) fn url(deployment: &Deployment, consumer: Consumer<'_>) -> Option<Pro
         is(|text| text.starts_with("arn:") || text.ends_with(".Arn}") || text.ends_with(".arn}"));
     let is_name = is(|text| {
         let is_literal = literal(text).is_some_and(|it| !it.is_empty() && !it.starts_with("http"));
-        is_literal || text.ends_with(".QueueName}")
+        is_literal || text.ends_with(".QueueName}") || text.ends_with(".name}")
     });
     let problem = match (is_source, is_arn, is_name) {
         (true, _, _) => "is the queue that it consumes",

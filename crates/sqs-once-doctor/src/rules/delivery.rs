@@ -3,7 +3,8 @@
 use super::{Problem, words};
 use crate::consumers::Consumer;
 use crate::field::Field;
-use crate::model::{Deployment, Function, Queue, Sender};
+use crate::limits::LONGEST_VISIBILITY_TIMEOUT;
+use crate::model::{Deployment, Function, Queue, Site};
 use crate::remedy::{Remedy, resource};
 use crate::template::Change;
 use serde_json::{Value, json};
@@ -15,7 +16,12 @@ const DEFAULT_FUNCTION_TIMEOUT: Duration = Duration::from_secs(3);
 /// The consumer's timeout, and the visibility timeout that AWS recommends for it.
 fn needed(consumer: &Consumer<'_>) -> Option<(Duration, Duration)> {
     let timeout = consumer.function?.timeout.or(DEFAULT_FUNCTION_TIMEOUT)?;
-    let window = consumer.mapping.window.or(Duration::ZERO)?;
+    // With a window that is unknown, less would be too short, too.
+    let window = consumer
+        .mapping
+        .window
+        .or(Duration::ZERO)
+        .unwrap_or_default();
     Some((timeout, timeout.checked_mul(6)?.checked_add(window)?))
 }
 
@@ -26,7 +32,7 @@ pub(super) fn visibility(
 ) -> Option<Problem> {
     let needs = consumers.iter().filter_map(|it| Some((needed(it)?, it)));
     let ((timeout, needed), consumer) = needs.max_by_key(|((_, needed), _)| *needed)?;
-    let needed = needed.min(Queue::LONGEST_VISIBILITY_TIMEOUT);
+    let needed = needed.min(LONGEST_VISIBILITY_TIMEOUT);
     let visibility = queue.visibility()?;
     if visibility >= needed || (visibility < timeout) != below_timeout {
         return None;
@@ -116,48 +122,6 @@ pub(super) fn throughput_limit(queue: &Queue) -> Option<Problem> {
     Some(problem.by_hand())
 }
 
-/// Without a batching window, and for a FIFO queue.
-const LARGEST_BATCH: u64 = 10;
-
-pub(super) fn window_missing(Consumer { mapping, queue, .. }: Consumer<'_>) -> Option<Problem> {
-    let size = *mapping.batch_size.known()?;
-    let is_fifo = queue.map_or(Some(false), |queue| queue.is_fifo.or(false))?;
-    if is_fifo || size <= LARGEST_BATCH || !mapping.window.or(Duration::ZERO)?.is_zero() {
-        return None;
-    }
-    let mut problem = Problem::set(
-        &mapping.window,
-        &mapping.site,
-        &["MaximumBatchingWindowInSeconds"],
-        1,
-        "maximum_batching_window_in_seconds = 1",
-        format!(
-            "The mapping {} has the batch size {size}, and needs a batching window of at least 1 s.",
-            mapping.site.id
-        ),
-    );
-    problem.place = mapping.batch_size.place()?.clone();
-    Some(problem)
-}
-
-pub(super) fn fifo_batch(Consumer { mapping, queue, .. }: Consumer<'_>) -> Option<Problem> {
-    let size = *mapping.batch_size.known()?;
-    let is_fifo = queue?.is_fifo.or(false)?;
-    (is_fifo && size > LARGEST_BATCH).then(|| {
-        Problem::set(
-            &mapping.batch_size,
-            &mapping.site,
-            &["BatchSize"],
-            LARGEST_BATCH,
-            format!("batch_size = {LARGEST_BATCH}"),
-            format!(
-                "The mapping {} has the batch size {size}, and a FIFO queue allows {LARGEST_BATCH}.",
-                mapping.site.id
-            ),
-        )
-    })
-}
-
 pub(super) fn filter(consumer: Consumer<'_>) -> Option<Problem> {
     let mapping = consumer.mapping;
     let message = format!(
@@ -192,7 +156,7 @@ pub(super) fn plain_http(deployment: &Deployment, queue: &Queue) -> Option<Probl
     let id = &queue.site.id;
     let change = match queue.denies_plain_http.place() {
         Some(statements) => Change::Append(statements.path.clone(), only_over_tls(id)),
-        None => tls_policy(id),
+        None => tls_policy(id, &queue.site),
     };
     let hcl = format!(
         "resource \"aws_sqs_queue_policy\" \"only_over_tls\" {{\n  queue_url = {id}.url\n  policy = jsonencode({{\n    \
@@ -207,7 +171,7 @@ pub(super) fn plain_http(deployment: &Deployment, queue: &Queue) -> Option<Probl
 }
 
 /// A policy for a queue without a policy.
-pub(super) fn tls_policy(queue: &str) -> Change {
+pub(super) fn tls_policy(queue: &str, of: &Site) -> Change {
     let policy = json!({
         "Type": "AWS::SQS::QueuePolicy",
         "Properties": {
@@ -215,7 +179,7 @@ pub(super) fn tls_policy(queue: &str) -> Change {
             "PolicyDocument": { "Version": "2012-10-17", "Statement": [only_over_tls(queue)] },
         },
     });
-    resource(&format!("{queue}Policy"), policy)
+    resource(&format!("{queue}Policy"), policy, of)
 }
 
 fn only_over_tls(queue: &str) -> Value {
@@ -227,22 +191,4 @@ fn only_over_tls(queue: &str) -> Value {
         "Resource": { "Fn::GetAtt": [queue, "Arn"] },
         "Condition": { "Bool": { "aws:SecureTransport": "false" } },
     })
-}
-
-pub(super) fn senders_shut_out(deployment: &Deployment, sender: &Sender) -> Option<Problem> {
-    let queue = deployment.queue(&sender.queue)?;
-    let mut problem = Problem::set(
-        &Field::<bool>::Missing,
-        &queue.site,
-        &["SqsManagedSseEnabled"],
-        true,
-        "sqs_managed_sse_enabled = true # instead of kms_master_key_id",
-        format!(
-            "{} ({}) can't send to the queue {}, whose key is alias/aws/sqs.",
-            sender.service, sender.site.id, queue.site.id
-        ),
-    );
-    problem.place = queue.kms_key.place()?.clone();
-    // The user must remove the AWS-managed key or replace it by a customer-managed one.
-    (queue.kms_key.known()? == "alias/aws/sqs").then(|| problem.by_hand())
 }

@@ -4,7 +4,7 @@ use super::Problem;
 use super::permissions::{Need, lacking};
 use crate::consumers::Consumer;
 use crate::field::Field;
-use crate::model::{Deployment, Function, Target};
+use crate::model::{Deployment, Function, Queue, Target};
 use crate::remedy::Remedy;
 
 const DECRYPT: &str = "kms:Decrypt";
@@ -22,7 +22,10 @@ fn used<'a>(
         let purpose = "Lambda receives messages that are encrypted with it.";
         used.push((&queue.key, vec![DECRYPT], purpose));
     }
-    if let Some(queue) = deployment.queue(function.reference("SQS_ONCE_DLQ_URL")) {
+    let dead_letters = deployment.queue(function.reference("SQS_ONCE_DLQ_URL"));
+    // A variable that names the source is wrong.
+    let is_source = |queue: &&Queue| consumer.queue.is_some_and(|it| it.site == queue.site);
+    if let Some(queue) = dead_letters.filter(|queue| !is_source(queue)) {
         let purpose = "The function sends to a dead-letter queue that is encrypted with it.";
         used.push((&queue.key, SEND.to_vec(), purpose));
     }

@@ -2,10 +2,13 @@
 
 use super::{Rule, Severity, UNREAD, found};
 use super::{
-    accounts, alarms, concurrency, dead_letters, delivery, keys, permissions, settings, table,
+    accounts, alarms, concurrency, dead_letters, delivery, keys, limits, permissions, references,
+    senders, settings, table, unknown,
 };
 
 const LAMBDA_SQS: &str = "https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html";
+const LAMBDA_PARAMETERS: &str =
+    "https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-parameters.html";
 const LAMBDA_ERRORS: &str =
     "https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html";
 const LAMBDA_SCALING: &str =
@@ -48,20 +51,20 @@ pub static RULES: &[Rule] = &[
         check: |all| found(all.consumers(), delivery::partial_response_missing),
     },
     Rule {
-        id: "batching-window-missing",
+        id: "value-refused",
         severity: Severity::Error,
-        title: "The batch size is above 10, and the mapping has no batching window",
-        why: "Lambda refuses such a mapping.",
-        url: LAMBDA_SQS,
-        check: |all| found(all.consumers(), delivery::window_missing),
+        title: "A setting has a value that AWS refuses",
+        why: "The deployment fails, because AWS does not create such a function, queue or mapping.",
+        url: LAMBDA_PARAMETERS,
+        check: limits::refused,
     },
     Rule {
-        id: "fifo-batch-too-large",
+        id: "reference-wrong",
         severity: Severity::Error,
-        title: "The batch size of a FIFO queue is above 10",
-        why: "Lambda refuses such a mapping.",
-        url: LAMBDA_SQS,
-        check: |all| found(all.consumers(), delivery::fifo_batch),
+        title: "A reference is of the wrong kind",
+        why: "AWS refuses an ARN, a URL or a name in the place of another. An alarm with it watches nothing.",
+        url: "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-sqs-queue.html",
+        check: |all| found(all.references.iter(), |it| references::wrong(all, it)),
     },
     Rule {
         id: "fifo-throughput-without-scope",
@@ -104,6 +107,14 @@ pub static RULES: &[Rule] = &[
         check: |all| found(all.consumed(), dead_letters::max_receive_count),
     },
     Rule {
+        id: "fifo-receives-too-few",
+        severity: Severity::Warning,
+        title: "maxReceiveCount of a FIFO queue is below twice the batch size",
+        why: "The messages of a group that follow a failed one return untried, and each return is a receive. With few receives, good messages end in the dead-letter queue without one attempt.",
+        url: LAMBDA_ERRORS,
+        check: |all| found(all.consumers(), limits::fifo_receives),
+    },
+    Rule {
         id: "outage-buries-messages",
         severity: Severity::Note,
         title: "A dependency's outage of a day buries messages, even with a breaker",
@@ -120,20 +131,12 @@ pub static RULES: &[Rule] = &[
         check: |all| found(all.redrives(), dead_letters::retention),
     },
     Rule {
-        id: "fifo-with-standard-dead-letter-queue",
+        id: "dead-letter-queue-of-other-type",
         severity: Severity::Error,
-        title: "A FIFO queue has a standard dead-letter queue",
+        title: "The dead-letter queue is FIFO and its source is not, or the reverse",
         why: "SQS refuses it: a dead-letter queue must have the type of its source.",
         url: SQS_DLQ,
-        check: |all| found(all.redrives(), |it| dead_letters::other_type(it, true)),
-    },
-    Rule {
-        id: "standard-with-fifo-dead-letter-queue",
-        severity: Severity::Error,
-        title: "A standard queue has a FIFO dead-letter queue",
-        why: "SQS refuses it: a dead-letter queue must have the type of its source.",
-        url: SQS_DLQ,
-        check: |all| found(all.redrives(), |it| dead_letters::other_type(it, false)),
+        check: |all| found(all.redrives(), dead_letters::other_type),
     },
     Rule {
         id: "dead-letter-queue-elsewhere",
@@ -166,6 +169,14 @@ pub static RULES: &[Rule] = &[
         why: "SQS does not count the messages that it moves to a dead-letter queue in NumberOfMessagesSent, so the alarm stays silent.",
         url: SQS_METRICS,
         check: |all| found(all.dead_letter_queues(), |it| alarms::wrong_metric(all, it)),
+    },
+    Rule {
+        id: "dead-letter-alarm-too-late",
+        severity: Severity::Error,
+        title: "The dead-letter queue's alarm does not ring at the first dead letter",
+        why: "Until it rings, nobody learns of the messages, and SQS deletes them at the end of their retention.",
+        url: SQS_METRICS,
+        check: |all| found(all.dead_letter_queues(), |it| alarms::too_late(all, it)),
     },
     Rule {
         id: "reserved-concurrency-without-maximum",
@@ -244,14 +255,6 @@ pub static RULES: &[Rule] = &[
         check: |all| found(all.consuming_functions(), settings::timeout_missing),
     },
     Rule {
-        id: "function-timeout-too-long",
-        severity: Severity::Error,
-        title: "The function's timeout is longer than Lambda allows",
-        why: "Lambda refuses more than 900 s, or 5,400 s for a function on Lambda Managed Instances.",
-        url: LAMBDA_TIMEOUT,
-        check: |all| found(all.consuming_functions(), settings::timeout_too_long),
-    },
-    Rule {
         id: "deadline-margin-too-long",
         severity: Severity::Error,
         title: "The deadline margin leaves no time to work",
@@ -314,6 +317,14 @@ pub static RULES: &[Rule] = &[
         why: "AWS refuses what Lambda or the function does with it, so messages stay in the queue, return, or end in the dead-letter queue.",
         url: IAM,
         check: permissions::missing,
+    },
+    Rule {
+        id: "table-not-granted",
+        severity: Severity::Note,
+        title: "The function's role may not use a table in its environment",
+        why: "DynamoDB refuses the function's requests to a table of its own, unless another policy allows them.",
+        url: IAM,
+        check: permissions::own_tables,
     },
     Rule {
         id: "bucket-permission-missing",
@@ -384,12 +395,28 @@ pub static RULES: &[Rule] = &[
         },
     },
     Rule {
-        id: "aws-managed-key-shuts-senders-out",
+        id: "key-shuts-senders-out",
         severity: Severity::Error,
-        title: "A service can't send to a queue that is encrypted with the key alias/aws/sqs",
-        why: "You can't change that key's policy to admit SNS or EventBridge, and messages that these can't deliver are lost.",
+        title: "A service can't send to a queue, because the queue's key shuts it out",
+        why: "KMS refuses the key to a service that its policy does not admit, and messages that the service can't deliver are lost. You can't change the policy of alias/aws/sqs.",
         url: SQS_KEYS,
-        check: |all| found(all.senders.iter(), |it| delivery::senders_shut_out(all, it)),
+        check: |all| found(all.senders.iter(), |it| senders::shut_out(all, it)),
+    },
+    Rule {
+        id: "sender-not-allowed",
+        severity: Severity::Error,
+        title: "A service can't send to a queue, because no policy of the queue allows it",
+        why: "SQS refuses the messages of SNS, S3 and EventBridge without such a policy, and they are lost.",
+        url: "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-basic-examples-of-sqs-policies.html",
+        check: |all| found(all.senders.iter(), |it| senders::not_allowed(all, it)),
+    },
+    Rule {
+        id: "pipe-deletes-failures",
+        severity: Severity::Error,
+        title: "A pipe deletes the messages that the function reports as failed",
+        why: "Pipes reads batch item failures only from a target that it invokes with REQUEST_RESPONSE. It deletes the failed messages with the good ones.",
+        url: "https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-pipes-batching-concurrency.html",
+        check: |all| found(all.pipes.iter(), |it| senders::pipe(all, it)),
     },
     Rule {
         id: UNREAD,
@@ -397,7 +424,13 @@ pub static RULES: &[Rule] = &[
         title: "The doctor can't read a part of the deployment",
         why: "Only the deployment knows this part, so mistakes in it are not found.",
         url: "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/transform-aws-languageextensions.html",
-        check: |all| found(all.unread.iter(), |it| settings::unread(all, it)),
+        check: |all| {
+            let unread = found(all.unread.iter(), |it| settings::unread(all, it));
+            [unread, unknown::values(all)]
+                .into_iter()
+                .flatten()
+                .collect()
+        },
     },
     Rule {
         id: "panic-abort",

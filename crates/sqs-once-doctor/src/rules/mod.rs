@@ -6,10 +6,14 @@ mod concurrency;
 mod dead_letters;
 mod delivery;
 mod keys;
+mod limits;
 mod list;
 mod permissions;
+mod references;
+mod senders;
 mod settings;
 mod table;
+mod unknown;
 
 use crate::field::{Field, Place};
 use crate::model::{Deployment, Function, Site};

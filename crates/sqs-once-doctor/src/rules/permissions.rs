@@ -1,9 +1,9 @@
 //! Permissions of the function's role.
 
-use super::Problem;
+use super::{Problem, found};
 use crate::consumers::Consumer;
 use crate::field::below;
-use crate::model::{Deployment, Extend, Function, Scope, Statement, Target};
+use crate::model::{Deployment, Extend, Function, Queue, Scope, Statement, Target};
 use crate::remedy::Remedy;
 use crate::template::Change;
 use serde_json::{Value, json};
@@ -40,8 +40,54 @@ pub(super) fn missing(deployment: &Deployment) -> Vec<Problem> {
         let needed = needed(deployment, &consumer, function);
         problems.extend(needed.into_iter().filter_map(|it| lacking(function, it)));
         problems.extend(table_elsewhere(deployment, function));
+        problems.extend(queue_elsewhere(&consumer, function));
     }
     problems
+}
+
+/// Whether the role was not judged, because only some of its policies are known.
+pub(super) fn is_skipped(deployment: &Deployment, consumer: &Consumer<'_>, of: &Function) -> bool {
+    let mut known = of.clone();
+    known.permissions.is_complete = true;
+    let mut needed = needed(deployment, consumer, of).into_iter();
+    !of.permissions.is_complete
+        && (needed.any(|it| lacking(&known, it).is_some())
+            || queue_elsewhere(consumer, &known).is_some())
+}
+
+/// The queue may be any. No policy can cover it without an action of SQS.
+fn queue_elsewhere(consumer: &Consumer<'_>, function: &Function) -> Option<Problem> {
+    let mut actions = POLLER.to_vec();
+    actions.retain(|action| !function.permissions.may_somewhere(action));
+    let need = Need {
+        resource: format!("the queue of {}", consumer.mapping.site.id),
+        actions,
+        purpose: "Lambda polls the queue with the role.",
+    };
+    let is_found = consumer.queue.is_none() && !need.actions.is_empty();
+    let arn = json!("ARN of the queue");
+    is_found.then(|| problem(function, &need, arn, "\"ARN of the queue\"").automatic_if(false))
+}
+
+/// Finds the tables of the deployment in a function's environment that its role may not use.
+pub(super) fn own_tables(deployment: &Deployment) -> Vec<Problem> {
+    let functions = deployment.consuming_functions();
+    let named = functions.flat_map(|it| it.references.iter().map(move |named| (it, named)));
+    found(named, |(function, (name, target))| {
+        let target = target.known()?;
+        let mut tables = deployment.tables.iter();
+        let id = &tables.find(|table| target.is(&table.site.id))?.site.id;
+        let message = format!(
+            "The role of the function {} allows no action on the table {id}, which {name} names.",
+            function.site.id
+        );
+        let remedy = Remedy::Advice(
+            "Allow the role the actions that the function uses, such as dynamodb:PutItem.\n\
+             Or accept it: --allow table-not-granted",
+        );
+        let is_fine = name == "SQS_ONCE_TABLE" || function.permissions.may_use_table(id);
+        (!is_fine).then(|| Problem::at(&function.site.place, message, remedy))
+    })
 }
 
 /// A problem if the function's role lacks some of the actions.
@@ -116,6 +162,9 @@ fn needed(deployment: &Deployment, consumer: &Consumer<'_>, function: &Function)
         });
     };
     let dead_letters = deployment.queue(function.reference("SQS_ONCE_DLQ_URL"));
+    // A variable that names the source is wrong. What it should name, the function may need to send to.
+    let is_source = |queue: &&Queue| consumer.queue.is_some_and(|it| it.site == queue.site);
+    let dead_letters = dead_letters.filter(|queue| !is_source(queue));
     if let Some(queue) = consumer.queue {
         let purpose = "Lambda polls the queue with the role, and a breaker reads its settings.";
         add(&queue.site.id, POLLER.to_vec(), purpose);

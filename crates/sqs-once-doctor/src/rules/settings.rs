@@ -80,36 +80,6 @@ pub(super) fn timeout_missing(function: &Function) -> Option<Problem> {
     is_missing.then(|| problem.by_hand())
 }
 
-/// The longest timeout of a function, and of one on Lambda Managed Instances.
-const LONGEST_TIMEOUT: u64 = 900;
-const LONGEST_TIMEOUT_OF_MANAGED: u64 = 5400;
-
-pub(super) fn timeout_too_long(function: &Function) -> Option<Problem> {
-    let timeout = function.timeout.known()?;
-    let (longest, kind) = match function.capacity_provider {
-        Field::Missing => (LONGEST_TIMEOUT, "function"),
-        _ => (
-            LONGEST_TIMEOUT_OF_MANAGED,
-            "function on Lambda Managed Instances",
-        ),
-    };
-    let message = format!(
-        "The function {} has a timeout of {}, and Lambda allows a {kind} {longest} s.",
-        function.site.id,
-        words(*timeout)
-    );
-    let problem = Problem::set(
-        &function.timeout,
-        &function.site,
-        &["Timeout"],
-        longest,
-        format!("timeout = {longest}"),
-        message,
-    );
-    // The work may need the time, in smaller batches or on Managed Instances.
-    (timeout.as_secs() > longest).then(|| problem.by_hand())
-}
-
 pub(super) fn deadline_margin(function: &Function) -> Option<Problem> {
     const NAME: &str = "SQS_ONCE_DEADLINE_MARGIN";
     let field = function.variable(NAME);
@@ -161,6 +131,10 @@ fn has_password(text: &str) -> bool {
             .any(|one| one.starts_with("password="))
 }
 
+pub(super) const EXAMINE_PLAN: &str = "Examine the plan:\n\
+     terraform plan -out plan && terraform show -json plan > plan.json\n\
+     cargo sqs-once doctor plan.json";
+
 pub(super) fn unread(deployment: &Deployment, part: &Unread) -> Option<Problem> {
     let message = format!("{} was not examined.", part.name);
     let remedy = Remedy::Advice(match deployment.format {
@@ -170,11 +144,7 @@ pub(super) fn unread(deployment: &Deployment, part: &Unread) -> Option<Problem> 
              --stack-name … > processed.json\n\
              cargo sqs-once doctor processed.json"
         }
-        Format::Terraform => {
-            "Examine the plan:\n\
-             terraform plan -out plan && terraform show -json plan > plan.json\n\
-             cargo sqs-once doctor plan.json"
-        }
+        Format::Terraform => EXAMINE_PLAN,
     });
     Some(Problem::at(&part.place, message, remedy))
 }

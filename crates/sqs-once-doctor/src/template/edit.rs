@@ -107,7 +107,11 @@ impl Editor<'_> {
             Kind::Sequence { is_flow, .. } | Kind::Mapping { is_flow, .. } => !is_flow,
         };
         let old = &self.text[node.span.clone()];
-        if is_block || old.contains('\n') || old.is_empty() {
+        // A number in the place of a parameter or a condition would remove the choice.
+        let is_choice = node
+            .intrinsic()
+            .is_some_and(|(name, _)| name == "Fn::If" || !value.is_object());
+        if is_block || is_choice || old.contains('\n') || old.is_empty() {
             return None;
         }
         let value = self.write(value, "");

@@ -1,13 +1,14 @@
 //! Evaluates a template's values before deployment.
 //!
 //! Each value becomes its canonical text. References appear as `${Name}` or `${Name.Attribute}`, as in `Fn::Sub`.
-//! Parameters appear the same way, since a deployment may set them to any value.
+//! A parameter has its default. Without one it appears the same way.
 
+use super::conditions::Case;
 use super::node::{Entry, Kind, Node};
 use crate::field::{Field, Path, Place, Step, below};
-use crate::model::{Target, literal};
+use crate::model::{Form, Reference, Site, Target, literal};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 
 /// Context for evaluating a template's values.
@@ -16,8 +17,12 @@ pub(crate) struct Evaluator<'a> {
     pub(crate) resources: BTreeMap<&'a str, &'a Node>,
     /// Physical names as canonical texts, with the logical IDs of the resources that have them.
     names: BTreeMap<String, Vec<String>>,
-    /// A condition that is taken to hold, or not to hold.
-    assumed: Option<(&'a str, bool)>,
+    /// The defaults of parameters, by the text that refers to them.
+    defaults: BTreeMap<String, &'a str>,
+    /// The conditions that are taken to hold, or not to hold.
+    case: &'a Case,
+    /// The resources that their conditions leave out.
+    absent: BTreeSet<&'a str>,
 }
 
 /// A value in the template, which may be absent.
@@ -29,12 +34,23 @@ pub(crate) enum View<'a> {
 }
 
 impl<'a> Evaluator<'a> {
-    pub(crate) fn new(resources: &'a [Entry], assumed: Option<(&'a str, bool)>) -> Self {
-        let resources = resources.iter();
+    pub(crate) fn new(root: &'a Node, case: &'a Case) -> Self {
+        let resources = root.get("Resources").map_or(&[][..], Node::entries).iter();
+        let parameters = root.get("Parameters").map_or(&[][..], Node::entries);
+        let is_absent = |it: &&Entry| {
+            let condition = it.value.get("Condition").and_then(Node::scalar);
+            condition.is_some_and(|name| case.get(name) == Some(&false))
+        };
+        let (absent, present): (Vec<_>, Vec<_>) = resources.partition(is_absent);
         let mut evaluator = Self {
-            resources: resources.map(|entry| (&*entry.key, &entry.value)).collect(),
+            resources: present
+                .into_iter()
+                .map(|it| (&*it.key, &it.value))
+                .collect(),
             names: BTreeMap::new(),
-            assumed,
+            defaults: parameters.iter().filter_map(default).collect(),
+            case,
+            absent: absent.into_iter().map(|it| &*it.key).collect(),
         };
         let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (id, resource) in &evaluator.resources {
@@ -108,20 +124,7 @@ impl<'a> Evaluator<'a> {
         Field::Known(items.collect(), place(node, path))
     }
 
-    /// Whether the condition of this name holds, if that is assumed.
-    fn holds(&self, condition: &Node) -> Option<bool> {
-        let (name, holds) = self.assumed?;
-        (condition.scalar() == Some(name)).then_some(holds)
-    }
-
-    /// Whether a resource does not exist because of its condition.
-    pub(crate) fn is_absent(&self, resource: &Node) -> bool {
-        let condition = resource.get("Condition");
-        condition.is_some_and(|condition| self.holds(condition) == Some(false))
-    }
-
-    /// The value after its conditions: that of two equal branches, or of the branch that is assumed. A branch that leaves
-    /// the property out, and any other condition, is unknown.
+    /// The value after its conditions: that of two equal branches, or of the branch that the case decides for.
     pub(crate) fn resolve(&self, node: &'a Node, path: Path) -> View<'a> {
         if node.is_null() {
             return View::Missing;
@@ -135,17 +138,15 @@ impl<'a> Evaluator<'a> {
             Some(("Fn::If", arguments)) => match branches(arguments) {
                 Some([condition, yes, no]) => {
                     let is_same = (yes.to_json() == no.to_json()).then_some(true);
-                    let (index, branch) = match is_same.or_else(|| self.holds(condition)) {
+                    let holds = || self.case.get(condition.scalar()?).copied();
+                    let (index, branch) = match is_same.or_else(holds) {
                         Some(true) => (1, yes),
                         Some(false) => (2, no),
                         None => return View::Unknown,
                     };
                     let mut path = path;
                     path.extend(["Fn::If".into(), Step::Index(index)]);
-                    match self.resolve(branch, path) {
-                        View::Missing => View::Unknown,
-                        view => view,
-                    }
+                    self.resolve(branch, path)
                 }
                 _ => View::Unknown,
             },
@@ -242,11 +243,11 @@ impl<'a> Evaluator<'a> {
     /// The resource that a name, an ARN or a URL refers to.
     pub(crate) fn target_of(&self, text: &str) -> Option<Target> {
         let own = |text: &str| {
-            let inside = text.strip_prefix("${")?.strip_suffix('}')?;
-            let id = inside.split('.').next()?;
+            let (id, _) = referred(text)?;
             let is_known = self.resources.contains_key(id);
             is_known.then(|| Target::Own(id.to_owned()))
         };
+        let text = without_alias(text);
         if let Some(target) = own(text) {
             return Some(target);
         }
@@ -265,6 +266,51 @@ impl<'a> Evaluator<'a> {
         (!name.contains("${")).then(|| Target::Other(text.to_owned()))
     }
 
+    /// A text with the defaults of the parameters that it refers to.
+    fn defaulted(&self, text: String) -> String {
+        let parameters = self.defaults.iter();
+        parameters.fold(text, |text, (name, default)| text.replace(name, default))
+    }
+
+    fn kind(&self, id: &str) -> Option<&str> {
+        self.resources.get(id)?.get("Type")?.scalar()
+    }
+
+    /// Whether a text is an ARN, a URL or a name, as far as that is known.
+    pub(crate) fn form(&self, text: &str) -> Option<Form> {
+        match referred(text) {
+            Some((_, "Arn")) => Some(Form::Arn),
+            Some((_, "QueueName")) => Some(Form::Name),
+            Some((id, "" | "QueueUrl")) => match self.kind(id)? {
+                "AWS::SQS::Queue" => Some(Form::Url),
+                "AWS::DynamoDB::Table" | "AWS::DynamoDB::GlobalTable" | "AWS::KMS::Key" => {
+                    Some(Form::Name)
+                }
+                _ => None,
+            },
+            Some(_) => None,
+            None => Form::of(text),
+        }
+    }
+
+    /// A reference to a queue, which needs this form.
+    pub(crate) fn reference(&self, site: &Site, view: &View<'a>, wanted: Form) -> Reference {
+        let value = self.field(view, |text| Some(text.to_owned()));
+        let text = value.known().map_or("", String::as_str);
+        let other = referred(text).filter(|(id, _)| match self.kind(id) {
+            Some(kind) => kind != "AWS::SQS::Queue",
+            None => self.absent.contains(id),
+        });
+        Reference {
+            site: site.clone(),
+            wanted,
+            found: self.form(text),
+            other: other.map(|(id, _)| id.to_owned()),
+            target: self.target(view),
+            value,
+        }
+    }
+
     /// The canonical text of a scalar or an intrinsic function. `None` if it is unknown.
     pub(crate) fn text(&self, node: &Node) -> Option<String> {
         if let Some(text) = node.scalar() {
@@ -280,16 +326,18 @@ impl<'a> Evaluator<'a> {
                 let (resource, attribute) = (resource.scalar()?, attribute.scalar()?);
                 Some(format!("${{{resource}.{attribute}}}"))
             }
-            ("Ref" | "Fn::GetAtt", _) => Some(format!("${{{}}}", argument.scalar()?)),
+            ("Ref" | "Fn::GetAtt", _) => {
+                Some(self.defaulted(format!("${{{}}}", argument.scalar()?)))
+            }
             ("Fn::Sub", [text, variables]) => {
                 let mut text = text.scalar()?.to_owned();
                 for variable in variables.entries() {
                     let value = self.text(&variable.value)?;
                     text = text.replace(&format!("${{{}}}", variable.key), &value);
                 }
-                Some(text)
+                Some(self.defaulted(text))
             }
-            ("Fn::Sub", _) => Some(argument.scalar()?.to_owned()),
+            ("Fn::Sub", _) => Some(self.defaulted(argument.scalar()?.to_owned())),
             ("Fn::Join", [separator, parts]) => {
                 let Kind::Sequence { items, .. } = &parts.kind else {
                     return None;
@@ -300,6 +348,31 @@ impl<'a> Evaluator<'a> {
             _ => None,
         }
     }
+}
+
+/// The reference to a parameter, and its default. The default of a parameter of the Systems Manager is another name, and
+/// an empty one stands for no value.
+fn default(parameter: &Entry) -> Option<(String, &str)> {
+    let kind = parameter.value.get("Type").and_then(Node::scalar);
+    let default = parameter.value.get("Default")?.scalar()?;
+    let is_value = !default.is_empty() && !kind.is_some_and(|it| it.starts_with("AWS::SSM::"));
+    is_value.then(|| (format!("${{{}}}", parameter.key), default))
+}
+
+/// The name or the reference of a function, without the alias or version that follows it.
+fn without_alias(text: &str) -> &str {
+    let function = text.rsplit_once(":function:").map_or(text, |(_, it)| it);
+    match function.find("}:") {
+        Some(end) if function.starts_with("${") => &function[..=end],
+        _ if function.len() < text.len() => function.split(':').next().unwrap_or(function),
+        _ => text,
+    }
+}
+
+/// The resource of a text that is nothing but a reference, and the attribute.
+fn referred(text: &str) -> Option<(&str, &str)> {
+    let inside = text.strip_prefix("${")?.strip_suffix('}')?;
+    Some(inside.split_once('.').unwrap_or((inside, "")))
 }
 
 /// Returns `orders` for `arn:aws:sqs:${AWS::Region}:${AWS::AccountId}:orders`. Skips `:` and `/` inside `${…}`.

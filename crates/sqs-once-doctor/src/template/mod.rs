@@ -1,25 +1,27 @@
 //! SAM and CloudFormation templates, in YAML and JSON.
 
+mod conditions;
 mod edit;
 mod evaluate;
 mod node;
 mod permissions;
 mod resources;
+mod senders;
 mod write;
 
 use crate::error::ReadError;
 use crate::field::{Field, Path};
 use crate::iam;
-use crate::model::{Deployment, Format, Queue, Sender, Site, Target, Unread};
+use crate::model::{Deployment, Form, Format, Reference, Site, Target, Unread};
+use conditions::{Case, cases};
 pub(crate) use edit::{Change, apply};
-use evaluate::{Evaluator, View, place_at};
+use evaluate::{Evaluator, View, place, place_at};
 use node::{Entry, Kind, Node};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 pub(crate) use write::{Style, snippet};
 
-/// Reads a template: first without its conditions, and then once more for each that chooses a value, if it holds and if
-/// it does not.
+/// Reads a template without its conditions, and then in each case of them.
 pub(crate) fn read(text: &str) -> Result<Vec<Deployment>, ReadError> {
     let root = Node::parse(text)?;
     let resources = root.get("Resources").map_or(&[][..], Node::entries);
@@ -33,23 +35,19 @@ pub(crate) fn read(text: &str) -> Result<Vec<Deployment>, ReadError> {
     if resources.is_empty() {
         return Err(ReadError::NoResources);
     }
-    let mut conditions = BTreeSet::new();
-    root.conditions(&mut conditions);
-    let assumed = conditions
-        .into_iter()
-        .flat_map(|name| [(name, true), (name, false)]);
-    let assumed = [None].into_iter().chain(assumed.map(Some));
-    let deployment = |assumed| {
-        let evaluator = Evaluator::new(resources, assumed);
-        let root = &root;
+    let deployment = |case: &Case| {
         let template = Template {
-            evaluator,
-            root,
+            evaluator: Evaluator::new(&root, case),
+            root: &root,
             resources,
         };
-        template.deployment()
+        let mut deployment = template.deployment();
+        deployment.case.clone_from(case);
+        deployment
     };
-    Ok(assumed.map(deployment).collect())
+    let whole = Case::new();
+    let cases = cases(&root);
+    Ok([&whole].into_iter().chain(&cases).map(deployment).collect())
 }
 
 fn unread(entry: &Entry, path: &Path) -> Unread {
@@ -84,8 +82,7 @@ impl<'a> Template<'a> {
                 deployment.unread.push(unread(entry, &path));
                 continue;
             };
-            // An alarm, a policy or a stack that exists in the other case is not missing in this one.
-            if self.evaluator.is_absent(&entry.value) && has_settings(resource.kind) {
+            if !self.evaluator.resources.contains_key(&*entry.key) {
                 continue;
             }
             match resource.kind {
@@ -97,44 +94,46 @@ impl<'a> Template<'a> {
                 "AWS::Lambda::EventSourceMapping" => {
                     let function = self.behind_alias(self.target(&resource, "FunctionName"));
                     let queue = self.target(&resource, "EventSourceArn");
-                    if may_be_sqs(&queue, &self.evaluator) {
+                    if self.may_be_sqs(&resource, &queue) {
+                        deployment.references.push(self.reference(
+                            &resource,
+                            &["EventSourceArn"],
+                            Form::Arn,
+                        ));
                         let mapping = self.mapping(resource, function, queue);
                         deployment.mappings.push(mapping);
                     }
                 }
-                "AWS::SQS::Queue" => deployment.queues.push(self.queue(resource)),
+                "AWS::SQS::Queue" => {
+                    let target = ["RedrivePolicy", "deadLetterTargetArn"];
+                    let reference = self.reference(&resource, &target, Form::Arn);
+                    deployment.references.push(reference);
+                    deployment.queues.push(self.queue(resource));
+                }
                 "AWS::SQS::QueuePolicy" | "AWS::SQS::QueueInlinePolicy" => policies.push(resource),
                 "AWS::DynamoDB::Table" | "AWS::DynamoDB::GlobalTable" => {
                     deployment.tables.push(self.table(resource))
                 }
                 "AWS::KMS::Key" => deployment.keys.push(self.kms_key(resource)),
-                "AWS::CloudWatch::Alarm" => deployment.alarms.push(self.alarm(resource)),
-                "AWS::SNS::Subscription" => {
-                    let protocol = self.text(&resource, &["Protocol"]);
-                    if protocol.known().is_some_and(|protocol| protocol == "sqs") {
-                        let queue = self.target(&resource, "Endpoint");
-                        deployment.senders.push(sender(resource.site, "SNS", queue));
-                    }
+                "AWS::CloudWatch::Alarm" => {
+                    let alarm = self.alarm(resource, &mut deployment.references);
+                    deployment.alarms.push(alarm);
                 }
-                "AWS::Events::Rule" => {
-                    let targets = self.evaluator.get(&resource.properties, "Targets");
-                    for target in self.evaluator.list(&targets).known().into_iter().flatten() {
-                        let queue = self.evaluator.target_at(target, "Arn");
-                        let rule = sender(resource.site.clone(), "EventBridge", queue);
-                        deployment.senders.push(rule);
-                    }
-                }
+                "AWS::Pipes::Pipe" => deployment.pipes.push(self.pipe(resource)),
                 "AWS::CloudFormation::Stack" | "AWS::Serverless::Application" => {
                     deployment.has_more = true;
+                    deployment.unread.push(unread(entry, &path));
                 }
                 kind if kind.ends_with("::MODULE") => deployment.has_more = true,
-                _ => {}
+                _ => self.senders(&resource, &mut deployment),
             }
         }
         for policy in &policies {
-            self.queue_policy(policy, &mut deployment.queues);
+            self.queue_policy(policy, &mut deployment);
         }
-        deployment.has_more |= self.has_macros();
+        let macros = self.macros();
+        deployment.has_more |= !macros.is_empty();
+        deployment.unread.extend(macros);
         deployment.constructs = self.constructs();
         if !deployment.constructs.is_empty() {
             deployment.format = Format::CdkTemplate;
@@ -151,7 +150,7 @@ impl<'a> Template<'a> {
         self.resources.iter().filter_map(construct).collect()
     }
 
-    fn queue_policy(&self, policy: &Resource<'a>, queues: &mut [Queue]) {
+    fn queue_policy(&self, policy: &Resource<'a>, deployment: &mut Deployment) {
         let evaluator = &self.evaluator;
         let named = match self.at(policy, &["Queues"]) {
             View::Missing => self.at(policy, &["Queue"]),
@@ -162,35 +161,52 @@ impl<'a> Template<'a> {
             Some(named) => named.iter().map(|it| evaluator.target(it)).collect(),
             None => vec![Field::Unknown],
         };
+        for view in named.known().into_iter().flatten() {
+            let reference = evaluator.reference(&policy.site, view, Form::Url);
+            deployment.references.push(reference);
+        }
         let document = evaluator.json(&self.at(policy, &["PolicyDocument"]));
         let statements = evaluator.list(&self.at(policy, &["PolicyDocument", "Statement"]));
         let place = statements.place().unwrap_or(&policy.site.place);
-        for queue in queues {
-            let is_queue = |target: &Target| target.is(&queue.site.id);
+        for queue in &mut deployment.queues {
+            let id = queue.site.id.clone();
+            let is_queue = |target: &Target| target.is(&id);
+            let names = |text: &str| match evaluator.form(text) {
+                Some(Form::Name | Form::Url) => false,
+                _ => evaluator.target_of(text).is_none_or(|it| is_queue(&it)),
+            };
             if targets.iter().any(|it| it.known().is_some_and(is_queue)) {
-                let denies = iam::denies_plain_http(&document, |text| {
-                    let target = evaluator.target_of(text);
-                    target.is_none_or(|target| is_queue(&target))
-                });
-                queue.has_policy(Field::Known(denies, place.clone()));
+                let denies = iam::denies_plain_http(&document, names);
+                let admits = iam::admits(&document, &["sqs:SendMessage"], names);
+                queue.has_policy(Field::Known(denies, place.clone()), &admits);
             } else if targets.iter().any(|it| it.known().is_none()) {
                 // The policy may be for this queue.
-                queue.has_policy(Field::Unknown);
+                queue.has_policy(Field::Unknown, &iam::SERVICES);
             }
         }
     }
 
-    /// Whether a transform other than SAM rewrites the template.
-    fn has_macros(&self) -> bool {
-        let is_known = |transform: &Node| {
-            let name = transform.scalar().unwrap_or_default();
-            name.starts_with("AWS::Serverless-") || name == "AWS::LanguageExtensions"
+    /// The transforms other than SAM that rewrite the template.
+    fn macros(&self) -> Vec<Unread> {
+        let is_known =
+            |name: &str| name.starts_with("AWS::Serverless-") || name == "AWS::LanguageExtensions";
+        let Some(transforms) = self.root.get("Transform") else {
+            return Vec::new();
         };
-        let transforms = self.root.get("Transform");
-        transforms.is_some_and(|transforms| match &transforms.kind {
-            Kind::Sequence { items, .. } => !items.iter().all(is_known),
-            _ => !is_known(transforms),
-        })
+        let transforms = match &transforms.kind {
+            Kind::Sequence { items, .. } => items.as_slice(),
+            _ => std::slice::from_ref(transforms),
+        };
+        let unread = |transform: &Node| {
+            let name = transform
+                .scalar()
+                .or_else(|| transform.get("Name")?.scalar());
+            let place = place(transform, &vec!["Transform".into()]);
+            let name = name.filter(|_| !transform.is_null())?;
+            let name = (!is_known(name)).then(|| format!("The macro {name}"))?;
+            Some(Unread { place, name })
+        };
+        transforms.iter().filter_map(unread).collect()
     }
 
     fn resource(&self, entry: &'a Entry, id: &str, path: Path) -> Option<Resource<'a>> {
@@ -203,6 +219,11 @@ impl<'a> Template<'a> {
                 id: id.to_owned(),
                 place: place_at(&path, entry.line, entry.column),
                 properties,
+                condition: entry
+                    .value
+                    .get("Condition")
+                    .and_then(Node::scalar)
+                    .map(str::to_owned),
             },
             kind,
             properties: self.evaluator.get(&here, "Properties"),
@@ -236,6 +257,28 @@ impl<'a> Template<'a> {
         self.evaluator.target(&self.at(resource, &[name]))
     }
 
+    /// A resource's reference to a queue.
+    fn reference(&self, resource: &Resource<'a>, names: &[&str], wanted: Form) -> Reference {
+        let view = self.at(resource, names);
+        self.evaluator.reference(&resource.site, &view, wanted)
+    }
+
+    /// Whether the source may be a queue. Kinesis and other services have event source mappings too.
+    fn may_be_sqs(&self, mapping: &Resource<'a>, source: &Field<Target>) -> bool {
+        let of_others = [
+            "StartingPosition",
+            "SelfManagedEventSource",
+            "Topics",
+            "Queues",
+        ];
+        let is_missing = |name: &&str| matches!(self.at(mapping, &[name]), View::Missing);
+        match source {
+            Field::Known(Target::Other(arn), _) if arn.starts_with("arn:") => arn.contains(":sqs:"),
+            // A reference to the wrong resource is for a rule to find.
+            _ => of_others.iter().all(is_missing),
+        }
+    }
+
     /// Resolves an alias or a version to its function.
     fn behind_alias(&self, function: Field<Target>) -> Field<Target> {
         let version = self.behind(function, "AWS::Lambda::Alias", "FunctionName");
@@ -252,35 +295,6 @@ impl<'a> Template<'a> {
         let names = ["Properties", property];
         self.evaluator
             .target(&self.evaluator.dig(&resource, &names))
-    }
-}
-
-fn sender(site: Site, service: &'static str, queue: Field<Target>) -> Sender {
-    Sender {
-        site,
-        service,
-        queue,
-    }
-}
-
-/// Whether rules judge a resource of this kind by its own settings.
-fn has_settings(kind: &str) -> bool {
-    let kinds = [
-        "AWS::Lambda::Function",
-        "AWS::Serverless::Function",
-        "AWS::Lambda::EventSourceMapping",
-        "AWS::SQS::Queue",
-        "AWS::DynamoDB::Table",
-        "AWS::DynamoDB::GlobalTable",
-    ];
-    kinds.contains(&kind)
-}
-
-/// Whether the source may be a queue. Kinesis and other services have event source mappings too.
-fn may_be_sqs(source: &Field<Target>, evaluator: &Evaluator<'_>) -> bool {
-    match source.known() {
-        Some(Target::Other(arn)) => arn.contains(":sqs:"),
-        _ => evaluator.of_type(source, "AWS::SQS::Queue").is_some(),
     }
 }
 

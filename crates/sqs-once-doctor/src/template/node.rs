@@ -101,8 +101,11 @@ impl Node {
         is_intrinsic.then_some((key, &only.value))
     }
 
-    /// Adds the names of the conditions that choose a value.
+    /// Adds the names of the conditions that choose a value or a resource.
     pub(crate) fn conditions<'a>(&'a self, names: &mut BTreeSet<&'a str>) {
+        let resources = self.get("Resources").map_or(&[][..], Node::entries);
+        let own = resources.iter().filter_map(|it| it.value.get("Condition"));
+        names.extend(own.filter_map(Node::scalar));
         if let Some(("Fn::If", arguments)) = self.intrinsic()
             && let Kind::Sequence { items, .. } = &arguments.kind
         {

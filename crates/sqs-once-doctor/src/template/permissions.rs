@@ -5,7 +5,7 @@ use super::evaluate::{Evaluator, View, place};
 use super::node::Node;
 use crate::field::{Field, Path, below};
 use crate::iam;
-use crate::model::{Extend, Permissions, Scope, Statement};
+use crate::model::{Extend, Form, Permissions, Scope, Statement, Target};
 
 /// The permissions of the function's role: inline policies, SAM policies, and policies attached to the role.
 pub(super) fn of_function<'a>(
@@ -162,7 +162,15 @@ impl<'a> Reader<'_, 'a> {
                     return;
                 };
                 let view = self.evaluator.dig(policy, &[&template.key, parameter]);
+                let form = self.evaluator.view_text(&view);
+                let form = form.and_then(|text| self.evaluator.form(&text));
                 let scope = match self.evaluator.target(&view) {
+                    // The template would become an ARN with a URL or an ARN in it.
+                    Field::Known(..)
+                        if parameter == "QueueName" && form.is_some_and(|it| it != Form::Name) =>
+                    {
+                        Scope::One(Target::Other(String::new()))
+                    }
                     Field::Known(target, _) => Scope::One(target),
                     _ => Scope::Unknown,
                 };
@@ -200,8 +208,13 @@ impl<'a> Reader<'_, 'a> {
             self.permissions.is_complete = false;
             return;
         };
+        // A policy takes ARNs. A name or a URL names no resource.
+        let target = |text: &str| match evaluator.form(text) {
+            Some(Form::Name | Form::Url) => Some(Target::Other(text.to_owned())),
+            _ => evaluator.target_of(text),
+        };
         let scope = |text: Option<String>| match text.as_deref() {
-            Some(text) => iam::scope(text, |text| evaluator.target_of(text)),
+            Some(text) => iam::scope(text, target),
             None => Scope::Unknown,
         };
         let resources = match texts("Resource") {

@@ -6,7 +6,8 @@ use super::{Resource, Template, flag, permissions, unread};
 use crate::field::{Field, Path, below};
 use crate::iam;
 use crate::model::{
-    Alarm, Deployment, Function, Key, Mapping, Metric, Pollers, Queue, Table, Target,
+    Alarm, Deployment, Form, Function, Key, Mapping, Metric, Pollers, Queue, Reference, Table,
+    Target,
 };
 use std::time::Duration;
 
@@ -97,6 +98,8 @@ impl<'a> Template<'a> {
                     let name = function.site.id.clone();
                     let function = Field::Known(Target::Own(name), event.site.place.clone());
                     let queue = self.target(&event, "Queue");
+                    let reference = self.reference(&event, &["Queue"], Form::Arn);
+                    deployment.references.push(reference);
                     let mapping = self.mapping(event, function, queue);
                     deployment.mappings.push(mapping);
                 }
@@ -170,6 +173,7 @@ impl<'a> Template<'a> {
             kms_key: self.text(&resource, &["KmsMasterKeyId"]),
             key: self.key(&resource, &["KmsMasterKeyId"]),
             denies_plain_http: Field::Missing,
+            admits: Vec::new(),
             site: resource.site,
         }
     }
@@ -231,43 +235,56 @@ impl<'a> Template<'a> {
         all
     }
 
-    pub(super) fn alarm(&self, resource: Resource<'a>) -> Alarm {
+    pub(super) fn alarm(&self, resource: Resource<'a>, references: &mut Vec<Reference>) -> Alarm {
         let evaluator = &self.evaluator;
         let mut metrics = Vec::new();
         let own = &resource.properties;
         let several = evaluator.get(own, "Metrics");
+        let mut metric = |view: &View<'a>| metrics.push(self.metric(&resource, view, references));
         match evaluator.list(&several) {
-            Field::Missing => metrics.push(self.metric(own)),
+            Field::Missing => metric(own),
             Field::Unknown => metrics.push(Metric::UNKNOWN),
             Field::Known(several, _) => {
-                for metric in several {
-                    let metric = evaluator.dig(&metric, &["MetricStat", "Metric"]);
-                    if !matches!(metric, View::Missing) {
-                        metrics.push(self.metric(&metric));
+                for one in several {
+                    let one = evaluator.dig(&one, &["MetricStat", "Metric"]);
+                    if !matches!(one, View::Missing) {
+                        metric(&one);
                     }
                 }
             }
         }
+        let threshold = evaluator.field(&evaluator.get(own, "Threshold"), |it| it.parse().ok());
+        let operator = evaluator.literal_at(own, "ComparisonOperator");
         Alarm {
+            rings_at_one: Alarm::rings(threshold, &operator),
             site: resource.site,
             metrics,
         }
     }
 
-    fn metric(&self, view: &View<'a>) -> Metric {
+    fn metric(
+        &self,
+        alarm: &Resource<'a>,
+        view: &View<'a>,
+        references: &mut Vec<Reference>,
+    ) -> Metric {
         let evaluator = &self.evaluator;
-        let of = |dimension: &View<'a>| {
+        let mut of = |dimension: &View<'a>| {
             let name = evaluator.literal_at(dimension, "Name");
             match name.known() {
                 Some(name) if name != "QueueName" => None,
-                Some(_) => Some(evaluator.target_at(dimension, "Value")),
+                Some(_) => {
+                    let queue = evaluator.get(dimension, "Value");
+                    references.push(evaluator.reference(&alarm.site, &queue, Form::Name));
+                    Some(evaluator.target(&queue))
+                }
                 None => Some(Field::Unknown),
             }
         };
         let queue = match evaluator.list(&evaluator.get(view, "Dimensions")) {
             Field::Missing => Field::Missing,
             Field::Unknown => Field::Unknown,
-            Field::Known(all, _) => all.iter().find_map(of).unwrap_or(Field::Missing),
+            Field::Known(all, _) => all.iter().find_map(&mut of).unwrap_or(Field::Missing),
         };
         Metric {
             namespace: evaluator.literal_at(view, "Namespace"),
@@ -284,10 +301,15 @@ impl<'a> Template<'a> {
 
     pub(super) fn kms_key(&self, resource: Resource<'a>) -> Key {
         let policy = self.at(&resource, &["KeyPolicy"]);
+        let document = self.evaluator.json(&policy);
+        let is_default = matches!(policy, View::Missing);
         Key {
             // KMS's default policy leaves it to IAM.
-            delegates: matches!(policy, View::Missing)
-                || iam::delegates(&self.evaluator.json(&policy)),
+            delegates: is_default || iam::delegates(&document),
+            admits: match is_default {
+                true => Vec::new(),
+                false => iam::admits(&document, &iam::ENCRYPT, |_| true),
+            },
             site: resource.site,
         }
     }

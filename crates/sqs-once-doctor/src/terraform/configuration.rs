@@ -39,7 +39,7 @@ const COMPUTED: [&str; 14] = [
     "hosted_zone_id",
 ];
 /// The computed attributes that a plan has in every resource.
-const IN_PLAN: [&str; 4] = ["arn", "id", "url", "invoke_arn"];
+const IN_PLAN: [&str; 5] = ["arn", "id", "url", "invoke_arn", "qualified_arn"];
 /// The attributes of data sources.
 const OF_DATA: [&str; 10] = [
     "arn",
@@ -87,6 +87,19 @@ pub(crate) fn evaluate(folder: &Path) -> Result<Configuration, ReadError> {
         sources: &Sources::default(),
     };
     let (root, _) = root.evaluate(&inputs, &mut all)?;
+    for path in files(folder, &["json"])?
+        .into_iter()
+        .filter(|it| is_part(it))
+    {
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let start = (NonZeroUsize::MIN, NonZeroUsize::MIN);
+        all.spots.insert(name.clone(), (path, start));
+        all.unread.push(name);
+    }
     all.plan = json!({
         "planned_values": { "root_module": root },
         "resource_changes": all.changes,
@@ -118,7 +131,16 @@ fn files(folder: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>, ReadError> 
 
 /// Whether a folder has a Terraform configuration.
 pub(crate) fn is_configuration(folder: &Path) -> bool {
-    files(folder, &["tf"]).is_ok_and(|files| !files.is_empty())
+    let files = files(folder, &["tf", "tofu", "json"]);
+    files.is_ok_and(|files| files.iter().any(|it| is_part(it)))
+}
+
+/// Whether a file is a part of a Terraform configuration, by its name. The doctor does not evaluate those in JSON.
+pub(crate) fn is_part(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    [".tf", ".tofu", ".tf.json", ".tofu.json"]
+        .iter()
+        .any(|end| name.ends_with(end))
 }
 
 fn parse(path: &Path) -> Result<(hcl::edit::structure::Body, String), ReadError> {
@@ -138,9 +160,11 @@ fn parse(path: &Path) -> Result<(hcl::edit::structure::Body, String), ReadError>
 /// The blocks of a folder's files, each with its position. Blocks of override files are merged into those that they name.
 fn blocks(folder: &Path) -> Result<Vec<(Block, Spot)>, ReadError> {
     use hcl::edit::Span;
-    let (overrides, others): (Vec<_>, Vec<_>) = files(folder, &["tf"])?
-        .into_iter()
-        .partition(|it| is_override(it));
+    let (mut files, tofu) = (files(folder, &["tf"])?, files(folder, &["tofu"])?);
+    // OpenTofu reads a file of its own instead of Terraform's.
+    files.retain(|it| !tofu.contains(&it.with_extension("tofu")));
+    files.extend(tofu);
+    let (overrides, others): (Vec<_>, Vec<_>) = files.into_iter().partition(|it| is_override(it));
     let mut blocks: Vec<(Block, Spot)> = Vec::new();
     for path in others.iter().chain(&overrides) {
         let (body, text) = parse(path)?;
@@ -448,8 +472,10 @@ fn referred(body: &Body, context: &Context<'_>, address: &str, computed: &[&str]
         let address = format!("{address}{}", instance.index);
         let (known, unknown) = arguments(body, &context);
         let text = |name: &&str| {
-            // The name of a resource identifies it as its ID does. A key's ID is its `key_id`.
+            // The name of a resource identifies it as its ID does, except that a queue's ID is its URL. A key's ID is its
+            // `key_id`.
             let attribute = match *name {
+                "name" if address.contains("aws_sqs_queue.") => "name",
                 "name" | "function_name" | "key_id" if computed == COMPUTED => "id",
                 name => name,
             };

@@ -10,11 +10,13 @@ mod functions;
 mod parts;
 mod policies;
 mod resources;
+mod senders;
 
 use crate::error::ReadError;
 use crate::field::{Field, Place};
+use crate::iam;
 use crate::model::{Deployment, Format, Site, Target, Unread};
-pub(crate) use configuration::{Spot, is_configuration};
+pub(crate) use configuration::{Spot, is_configuration, is_part};
 use resources::{Resource, Resources};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -77,9 +79,10 @@ fn deployment(plan: &Value) -> Deployment {
             "aws_dynamodb_table" => deployment.tables.push(of.table()),
             "aws_kms_key" => deployment.keys.push(of.kms_key()),
             "aws_cloudwatch_metric_alarm" => deployment.alarms.push(of.alarm()),
-            "aws_sns_topic_subscription" => deployment.senders.extend(of.sender()),
-            _ => {}
+            "aws_pipes_pipe" => deployment.pipes.push(of.pipe()),
+            _ => deployment.senders.extend(of.senders()),
         }
+        deployment.references.extend(of.queue_reference());
     }
     // Some configurations set the redrive policy in a separate resource.
     for of in resources.all.iter().map(reader) {
@@ -94,10 +97,10 @@ fn deployment(plan: &Value) -> Deployment {
                     (it.dead_letter_queue, it.max_receive_count) = of.redrive();
                 }
                 Some(queue) if queue.is(&it.site.id) => {
-                    it.has_policy(of.denies_plain_http(&it.site.id));
+                    it.has_policy(of.denies_plain_http(&it.site.id), &of.admits(&it.site.id));
                 }
                 // The policy may be for this queue.
-                None if !is_redrive => it.has_policy(Field::Unknown),
+                None if !is_redrive => it.has_policy(Field::Unknown, &iam::SERVICES),
                 None if it.dead_letter_queue.is_missing() => it.dead_letter_queue = Field::Unknown,
                 _ => {}
             }
@@ -122,6 +125,7 @@ impl<'a> Reader<'a> {
             id: self.resource.address.to_owned(),
             place: self.place(),
             properties: Vec::new(),
+            condition: None,
         }
     }
 
@@ -184,6 +188,16 @@ impl<'a> Reader<'a> {
     /// The blocks or values of an attribute.
     pub(crate) fn list(&self, name: &str) -> Field<Vec<Value>> {
         self.field(&[name], |value| value.as_array().cloned())
+    }
+
+    /// The function that a value names, also by an alias.
+    pub(crate) fn function_of(&self, path: &[&str]) -> Field<Target> {
+        let function = self.target(path);
+        let alias = function.known();
+        match alias.and_then(|it| self.resources.of_kind(it, "aws_lambda_alias")) {
+            Some(alias) => self.other(alias).target(&["function_name"]),
+            None => function,
+        }
     }
 
     /// Whether a block is there.

@@ -3,7 +3,7 @@
 use super::{Reader, number, policies};
 use crate::field::Field;
 use crate::iam;
-use crate::model::{Alarm, Function, Key, Mapping, Metric, Pollers, Queue, Sender, Table, Target};
+use crate::model::{Alarm, Function, Key, Mapping, Metric, Pollers, Queue, Table, Target};
 use serde_json::Value;
 
 impl Reader<'_> {
@@ -63,16 +63,33 @@ impl Reader<'_> {
         function
     }
 
-    pub(super) fn mapping(&self) -> Option<Mapping> {
-        let queue = self.target(&["event_source_arn"]);
-        let is_sqs = match queue.known()? {
-            Target::Other(arn) => arn.contains(":sqs:"),
-            own => self.resources.of_kind(own, "aws_sqs_queue").is_some(),
+    /// Whether the source of a mapping may be a queue. Kinesis and other services have mappings too.
+    pub(super) fn may_be_sqs(&self) -> bool {
+        let of_others = [
+            "starting_position",
+            "self_managed_event_source",
+            "topics",
+            "queues",
+        ];
+        let is_missing = |name: &&str| {
+            let field = self.field(&[name], |value| Some(value.clone()));
+            field.is_missing()
+                || field
+                    .known()
+                    .is_some_and(|it| it == &Value::Array(Vec::new()))
         };
-        is_sqs.then(|| Mapping {
+        match self.target(&["event_source_arn"]) {
+            Field::Known(Target::Other(arn), _) if arn.starts_with("arn:") => arn.contains(":sqs:"),
+            // A reference to the wrong resource is for a rule to find.
+            _ => of_others.iter().all(is_missing),
+        }
+    }
+
+    pub(super) fn mapping(&self) -> Option<Mapping> {
+        self.may_be_sqs().then(|| Mapping {
             site: self.site(),
-            function: self.target(&["function_name"]),
-            queue,
+            function: self.function_of(&["function_name"]),
+            queue: self.target(&["event_source_arn"]),
             filter: self.block("filter_criteria"),
             reports_failures: self.field(&["function_response_types"], |value| {
                 let types = value.as_array()?;
@@ -150,6 +167,7 @@ impl Reader<'_> {
             kms_key: self.text(&["kms_master_key_id"]),
             key: self.key(&["kms_master_key_id"]),
             denies_plain_http: self.denies_plain_http(self.resource.address),
+            admits: self.admits(self.resource.address),
         }
     }
 
@@ -190,8 +208,8 @@ impl Reader<'_> {
     }
 
     pub(super) fn kms_key(&self) -> Key {
-        let policy = self.text(&["policy"]);
-        let parsed = policy.known().and_then(|it| serde_json::from_str(it).ok());
+        let policy = self.reference(&["policy"]);
+        let parsed: Option<Value> = policy.known().and_then(|it| serde_json::from_str(it).ok());
         // A resource of its own may set the policy.
         let mut others = self.resources.all.iter();
         let is_elsewhere =
@@ -200,7 +218,12 @@ impl Reader<'_> {
             site: self.site(),
             // KMS's default policy leaves it to IAM.
             delegates: !is_elsewhere
-                && (policy.is_missing() || parsed.is_some_and(|it| iam::delegates(&it))),
+                && (policy.is_missing() || parsed.as_ref().is_some_and(iam::delegates)),
+            admits: match (policy, parsed) {
+                (Field::Missing, _) if !is_elsewhere => Vec::new(),
+                (_, Some(policy)) if !is_elsewhere => iam::admits(&policy, &iam::ENCRYPT, |_| true),
+                _ => iam::SERVICES.to_vec(),
+            },
         }
     }
 
@@ -215,19 +238,15 @@ impl Reader<'_> {
             // Expressions over several metrics are treated as unknown.
             false => Metric::UNKNOWN,
         };
+        let threshold = self.field(&["threshold"], |it| match it {
+            Value::String(text) => text.parse().ok(),
+            number => number.as_f64(),
+        });
         Alarm {
             site: self.site(),
             metrics: vec![metric],
+            rings_at_one: Alarm::rings(threshold, &self.text(&["comparison_operator"])),
         }
-    }
-
-    pub(super) fn sender(&self) -> Option<Sender> {
-        let protocol = self.text(&["protocol"]);
-        (protocol.known()? == "sqs").then(|| Sender {
-            site: self.site(),
-            service: "SNS",
-            queue: self.target(&["endpoint"]),
-        })
     }
 }
 

@@ -1,9 +1,10 @@
 //! Permissions that a plan grants to a function.
 
 use super::Reader;
+use super::senders::form;
 use crate::field::Field;
 use crate::iam::{self, one_or_many};
-use crate::model::{Permissions, Statement, Target};
+use crate::model::{Form, Permissions, Statement, Target};
 use serde_json::Value;
 
 /// The permissions of the function's role that the plan contains.
@@ -93,9 +94,13 @@ fn document(of: &Reader<'_>, text: Option<&str>, permissions: &mut Permissions) 
             actions: texts("Action").map(str::to_owned).collect(),
             resources: texts("Resource")
                 .map(|text| {
-                    let named = |text: &str| Some(of.resources.named(text));
+                    let named = |text: &str| match form(text) {
+                        // A policy takes ARNs. A name or a URL names no resource.
+                        Some(Form::Name | Form::Url) => Target::Other(text.to_owned()),
+                        _ => of.resources.named(text),
+                    };
                     iam::scope(text, |text| {
-                        named(text).filter(|_| !of.resources.is_unknown(text))
+                        Some(named(text)).filter(|_| !of.resources.is_unknown(text))
                     })
                 })
                 .collect(),

@@ -16,6 +16,17 @@ const FILLED_IN: [&str; 5] = [
     "inline_policy",
 ];
 
+/// Attributes that identify a resource.
+const NAMES: [&str; 7] = [
+    "arn",
+    "url",
+    "id",
+    "name",
+    "function_name",
+    "invoke_arn",
+    "qualified_arn",
+];
+
 /// All resources of a plan.
 pub(crate) struct Resources<'a> {
     pub(crate) all: Vec<Resource<'a>>,
@@ -121,14 +132,16 @@ impl<'a> Resources<'a> {
     /// The resource that has this name, ARN or URL.
     pub(crate) fn named(&self, text: &str) -> Target {
         let is_named = |resource: &&Resource<'_>| {
-            let mut names = ["arn", "url", "id", "name", "function_name", "invoke_arn"].iter();
+            let mut names = NAMES.iter();
             names.any(|name| resource.values.get(name).and_then(Value::as_str) == Some(text))
+                || text == format!("${{{}.name}}", resource.address)
         };
         let is_relevant = |resource: &&Resource<'_>| {
             matches!(
                 resource.kind,
                 "aws_sqs_queue"
                     | "aws_lambda_function"
+                    | "aws_lambda_alias"
                     | "aws_dynamodb_table"
                     | "aws_iam_role"
                     | "aws_iam_policy"

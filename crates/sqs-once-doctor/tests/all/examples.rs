@@ -15,16 +15,32 @@ static PARTS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
         if path.extension().is_none_or(|it| it != "txtar") {
             continue;
         }
-        let text = fs::read_to_string(&path).unwrap();
-        for part in format!("\n{text}").split("\n-- ").skip(1) {
-            let (name, text) = part.split_once(" --").unwrap();
-            let text = format!("{}\n", text.trim());
-            let earlier = parts.insert(name.to_owned(), text);
+        for (name, text) in parts_of(&fs::read_to_string(&path).unwrap()) {
+            let earlier = parts.insert(name.clone(), text);
             assert_eq!(earlier, None, "{name} is there twice");
         }
     }
     parts
 });
+
+fn parts_of(text: &str) -> Vec<(String, String)> {
+    let text = format!("\n{text}");
+    let parts = text.split("\n-- ").skip(1);
+    let parts = parts.map(|part| part.split_once(" --").unwrap());
+    let part = |(name, text): (&str, &str)| (name.to_owned(), format!("{}\n", text.trim()));
+    parts.map(part).collect()
+}
+
+/// The cases of templates: a description and the rules that it breaks, the override, and the template.
+pub(crate) fn cases() -> Vec<(String, String, String)> {
+    let base = fs::read_to_string(folder().join("template.yaml")).unwrap();
+    let cases = parts_of(include_str!("../cases.txtar")).into_iter();
+    let case = |(name, over): (String, String)| {
+        let template = merge(&base, &over);
+        (name, over, template)
+    };
+    cases.map(case).collect()
+}
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules")

@@ -33,6 +33,16 @@ data "aws_iam_policy_document" "tls" {
       values   = ["false"]
     }
   }
+
+  statement {
+    actions   = ["sqs:SendMessage"]
+    resources = ["*"]
+
+    principals {
+      type        = "Service"
+      identifiers = ["sns.amazonaws.com", "s3.amazonaws.com", "events.amazonaws.com"]
+    }
+  }
 }
 
 resource "aws_cloudwatch_metric_alarm" "dead" {

@@ -159,8 +159,9 @@ export class SqsOnceConsumer extends Construct {
     const window = props.fifo ? undefined : Duration.seconds(1);
     // Leaves time for Lambda's own retries when it is throttled. SQS's maximum is 12 hours.
     const visibilityTimeout = Math.min(timeout.toSeconds() * 6 + (window?.toSeconds() ?? 0), 43_200);
-    // With fewer, a few throttled deliveries could move a valid message to the dead-letter queue.
-    const maxReceiveCount = 5;
+    // With fewer, a few throttled deliveries could move a valid message to the dead-letter queue. A FIFO queue needs two for
+    // each message of a batch: those that follow a failed one return untried, and each return is a delivery.
+    const maxReceiveCount = props.fifo ? 20 : 5;
 
     // ---- The queues ---------------------------------------------------------------------------
 
@@ -270,7 +271,7 @@ export class SqsOnceConsumer extends Construct {
         ...(this.table && { SQS_ONCE_TABLE: this.table.tableName }),
         // The function's name in log lines and metrics.
         SQS_ONCE_SERVICE: service,
-        // Messages that can never succeed move there at once, not after five deliveries.
+        // Messages that can never succeed move there at once, not after all deliveries.
         SQS_ONCE_DLQ_URL: this.deadLetterQueue.queueUrl,
         ...props.environment,
       },
@@ -378,7 +379,7 @@ export class SqsOnceConsumer extends Construct {
     alarm('OldestMessageAlarm', {
       alarmDescription: 'Messages wait too long. The function is throttled or too slow.',
       metric: this.queue.metricApproximateAgeOfOldestMessage({ period: minute, statistic: 'Maximum' }),
-      // In a FIFO queue, longer than all five deliveries of one message, so that a single failing message raises no alarm.
+      // In a FIFO queue, longer than all deliveries of one message, so that a single failing message raises no alarm.
       // A standard queue does not count a message that it has delivered three times. EverythingFailsAlarm watches those.
       threshold: deliveries - (deliveries % 60),
       evaluationPeriods: 5,
@@ -394,12 +395,12 @@ export class SqsOnceConsumer extends Construct {
     // The metrics that sqs-once reports.
 
     // A period is longer than the visibility timeout, so every failing message is delivered in it. With the default
-    // timeout, two periods are shorter than the five deliveries of a message.
+    // timeout, two periods are shorter than all deliveries of a message.
     const period = Duration.minutes(5 * Math.floor(visibility / 300 + 1));
     alarm('EverythingFailsAlarm', {
       alarmDescription:
-        'Every message fails. Read the reasons in the logs. After five deliveries, SQS moves a message to the ' +
-        'dead-letter queue.',
+        `Every message fails. Read the reasons in the logs. After ${maxReceiveCount} deliveries, SQS moves a message to ` +
+        'the dead-letter queue.',
       metric: new cloudwatch.MathExpression({
         // In an idle queue this has no value, because CloudWatch omits a division by zero. It counts a missing metric as 0.
         expression: '100 * (failed + terminal + errors) / (processed + failed + terminal + errors)',
@@ -451,7 +452,7 @@ export class SqsOnceConsumer extends Construct {
     alarm('StoreErrorsAlarm', {
       alarmDescription:
         `The ${keys === Keys.DATABASE ? 'database' : 'idempotency table'} does not answer. Messages wait in the ` +
-        'queue, and after five deliveries they are dead letters.',
+        `queue, and after ${maxReceiveCount} deliveries they are dead letters.`,
       metric: metric('StoreErrors'),
       // The next delivery makes up for a minute of throttling. Three minutes of fifteen need not be in a row: on a quiet
       // queue, the function uses the store only when a message returns, every three minutes.

@@ -1,7 +1,7 @@
 locals {
   # All deliveries of one message, with five minutes to spare, in whole minutes. A single failing message of a FIFO queue
   # raises no alarm.
-  oldest_message_seconds = 60 * floor((local.visibility_timeout_seconds * var.max_receive_count + 300) / 60)
+  oldest_message_seconds = 60 * floor((local.visibility_timeout_seconds * local.max_receive_count + 300) / 60)
   # Longer than the visibility timeout, so every failing message is delivered in each period. With the defaults, two periods
   # are shorter than all deliveries of a message.
   failures_period_seconds = 300 * floor(local.visibility_timeout_seconds / 300 + 1)
@@ -61,7 +61,7 @@ resource "aws_cloudwatch_metric_alarm" "throttles" {
 
 resource "aws_cloudwatch_metric_alarm" "everything_fails" {
   alarm_name          = "${var.name}-everything-fails"
-  alarm_description   = "Every message fails. Read the reasons in the logs. After ${var.max_receive_count} deliveries, SQS moves a message to the dead-letter queue."
+  alarm_description   = "Every message fails. Read the reasons in the logs. After ${local.max_receive_count} deliveries, SQS moves a message to the dead-letter queue."
   comparison_operator = "GreaterThanThreshold"
   threshold           = 99
   evaluation_periods  = 2
@@ -178,7 +178,7 @@ resource "aws_cloudwatch_metric_alarm" "payload_mismatch" {
 
 resource "aws_cloudwatch_metric_alarm" "store_errors" {
   alarm_name          = "${var.name}-store-errors"
-  alarm_description   = "The ${local.has_table ? "idempotency table" : "database"} does not answer. Messages wait in the queue, and become dead letters after ${var.max_receive_count} deliveries."
+  alarm_description   = "The ${local.has_table ? "idempotency table" : "database"} does not answer. Messages wait in the queue, and become dead letters after ${local.max_receive_count} deliveries."
   namespace           = "sqs-once"
   metric_name         = "StoreErrors"
   dimensions          = { service = var.name }

@@ -1,5 +1,6 @@
 locals {
-  suffix = var.fifo ? ".fifo" : ""
+  suffix            = var.fifo ? ".fifo" : ""
+  max_receive_count = coalesce(var.max_receive_count, var.fifo ? 20 : 5)
 }
 
 # Deleted with the deployment. Drain the queue first.
@@ -15,7 +16,7 @@ resource "aws_sqs_queue" "queue" {
   sqs_managed_sse_enabled = true
   redrive_policy = jsonencode({
     deadLetterTargetArn = aws_sqs_queue.dead_letters.arn
-    maxReceiveCount     = var.max_receive_count
+    maxReceiveCount     = local.max_receive_count
   })
 }
 

@@ -91,12 +91,13 @@ variable "maximum_concurrency" {
 
 variable "max_receive_count" {
   type = number
-  # With fewer, a few throttled deliveries could move a valid message to the dead-letter queue.
-  default     = 5
-  description = "Deliveries after which SQS moves a message to the dead-letter queue."
+  # With fewer, a few throttled deliveries could move a valid message to the dead-letter queue. In a FIFO queue, the messages
+  # that follow a failed one return untried, and each return is a delivery.
+  default     = null
+  description = "Deliveries after which SQS moves a message to the dead-letter queue. By default 5, and 20 for a FIFO queue."
 
   validation {
-    condition     = var.max_receive_count >= 1 && var.max_receive_count <= 1000
+    condition     = coalesce(var.max_receive_count, 5) >= 1 && coalesce(var.max_receive_count, 5) <= 1000
     error_message = "The number of deliveries is 1 to 1000."
   }
 }

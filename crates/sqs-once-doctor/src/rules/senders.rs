@@ -1,0 +1,100 @@
+//! Services that send to queues, and pipes that read from them.
+
+use super::Problem;
+use crate::field::Field;
+use crate::iam::ENCRYPT;
+use crate::model::{Deployment, Function, Pipe, Sender, Target};
+use crate::remedy::Remedy;
+
+pub(super) fn not_allowed(deployment: &Deployment, sender: &Sender) -> Option<Problem> {
+    let queue = deployment.queue(&sender.queue)?;
+    // A nested stack or a macro may add the policy.
+    if deployment.has_more || queue.admits.contains(&sender.service) {
+        return None;
+    }
+    let message = format!(
+        "{} can't send to the queue {}: no policy of the queue allows {} sqs:SendMessage.",
+        sender.site.id, queue.site.id, sender.service
+    );
+    let remedy = Remedy::Advice(
+        "Add a statement to the queue's policy, with a condition for the sender:\n\
+         Effect: Allow, Action: sqs:SendMessage, Resource: the queue's ARN, Principal: the service,\n\
+         Condition: { ArnEquals: { aws:SourceArn: the ARN of the topic, the bucket or the rule } }",
+    );
+    Some(Problem::at(
+        sender.queue.place().unwrap_or(&sender.site.place),
+        message,
+        remedy,
+    ))
+}
+
+/// Finds a sender that the queue's key shuts out: AWS's own key, or one of the deployment.
+pub(super) fn shut_out(deployment: &Deployment, sender: &Sender) -> Option<Problem> {
+    let queue = deployment.queue(&sender.queue)?;
+    let (id, name, service) = (&queue.site.id, &sender.site.id, sender.service);
+    if queue
+        .kms_key
+        .known()
+        .is_some_and(|key| key == "alias/aws/sqs")
+    {
+        let mut problem = Problem::set(
+            &Field::<bool>::Missing,
+            &queue.site,
+            &["SqsManagedSseEnabled"],
+            true,
+            "sqs_managed_sse_enabled = true # instead of kms_master_key_id",
+            format!("{name} can't send to the queue {id}, whose key is alias/aws/sqs."),
+        );
+        problem.place = queue.kms_key.place()?.clone();
+        // The user must remove the AWS-managed key or replace it by a customer-managed one.
+        return Some(problem.by_hand());
+    }
+    let target = queue.key.known()?;
+    let key = deployment.keys.iter().find(|key| target.is(&key.site.id))?;
+    let message = format!(
+        "{name} can't send to the queue {id}: the policy of its key {} does not allow {service} {}.",
+        key.site.id,
+        ENCRYPT.join(" and ")
+    );
+    let remedy = Remedy::Advice(
+        "Add a statement to the key's policy:\n\
+         Effect: Allow, Action: [kms:GenerateDataKey, kms:Decrypt], Resource: \"*\", Principal: the service",
+    );
+    let is_admitted = key.admits.contains(&service);
+    (!is_admitted).then(|| {
+        Problem::at(
+            queue.key.place().unwrap_or(&queue.site.place),
+            message,
+            remedy,
+        )
+    })
+}
+
+/// Finds a function of this library that a pipe invokes so that it ignores which messages failed.
+pub(super) fn pipe(deployment: &Deployment, pipe: &Pipe) -> Option<Problem> {
+    let own = |field| deployment.function(field).filter(|it| it.uses_sqs_once());
+    let is_asynchronous = pipe
+        .invocation
+        .known()
+        .is_some_and(|it| it == "FIRE_AND_FORGET");
+    let target = own(&pipe.target).filter(|_| is_asynchronous);
+    let as_target = |it: &Function| (it.site.id.clone(), "with FIRE_AND_FORGET");
+    let as_enrichment = |it: &Function| (it.site.id.clone(), "as its enrichment");
+    let found = own(&pipe.enrichment).map(as_enrichment);
+    let (function, how) = found.or(target.map(as_target))?;
+    let is_queue = match pipe.source.known() {
+        Some(Target::Other(arn)) => arn.contains(":sqs:"),
+        Some(_) => deployment.queue(&pipe.source).is_some(),
+        None => true,
+    };
+    let message = format!(
+        "The pipe {} invokes the function {function} {how}.",
+        pipe.site.id
+    );
+    let remedy = Remedy::Advice(
+        "Make the function the pipe's target, with the invocation type REQUEST_RESPONSE.\n\
+         Or replace the pipe by an event source mapping.",
+    );
+    let place = pipe.invocation.place().or(pipe.enrichment.place());
+    is_queue.then(|| Problem::at(place.unwrap_or(&pipe.site.place), message, remedy))
+}

@@ -1,0 +1,57 @@
+//! The services of a template that send to queues, and pipes that read from them.
+
+use super::{Resource, Template};
+use crate::iam::{EVENT_BRIDGE, S3, SNS};
+use crate::model::{Deployment, Form, Pipe, Sender};
+
+impl<'a> Template<'a> {
+    /// Adds what a topic, a subscription, a bucket or a rule sends to.
+    pub(super) fn senders(&self, resource: &Resource<'a>, deployment: &mut Deployment) {
+        let evaluator = &self.evaluator;
+        let (list, name, service): (&[&str], _, _) = match resource.kind {
+            "AWS::SNS::Topic" => (&["Subscription"], "Endpoint", SNS),
+            "AWS::SNS::Subscription" => (&[], "Endpoint", SNS),
+            "AWS::S3::Bucket" => (
+                &["NotificationConfiguration", "QueueConfigurations"],
+                "Queue",
+                S3,
+            ),
+            "AWS::Events::Rule" => (&["Targets"], "Arn", EVENT_BRIDGE),
+            _ => return,
+        };
+        let all = evaluator.list(&self.at(resource, list));
+        for one in all.known().into_iter().flatten() {
+            let protocol = evaluator.literal_at(one, "Protocol");
+            if service == SNS && protocol.known().is_none_or(|it| it != "sqs") {
+                continue;
+            }
+            let queue = evaluator.get(one, name);
+            // A rule's target may be anything.
+            if service != EVENT_BRIDGE {
+                let reference = evaluator.reference(&resource.site, &queue, Form::Arn);
+                deployment.references.push(reference);
+            }
+            deployment.senders.push(Sender {
+                site: resource.site.clone(),
+                service,
+                queue: evaluator.target(&queue),
+            });
+        }
+    }
+
+    pub(super) fn pipe(&self, resource: Resource<'a>) -> Pipe {
+        let function = |name| self.behind_alias(self.target(&resource, name));
+        let invocation = [
+            "TargetParameters",
+            "LambdaFunctionParameters",
+            "InvocationType",
+        ];
+        Pipe {
+            source: self.target(&resource, "Source"),
+            enrichment: function("Enrichment"),
+            target: function("Target"),
+            invocation: self.text(&resource, &invocation),
+            site: resource.site,
+        }
+    }
+}

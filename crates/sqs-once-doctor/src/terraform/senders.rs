@@ -1,0 +1,118 @@
+//! The services of a plan that send to queues, pipes that read from them, and references to queues.
+
+use super::Reader;
+use crate::field::Field;
+use crate::iam::{self, EVENT_BRIDGE, S3, SNS};
+use crate::model::{Form, Pipe, Reference, Sender, Target};
+use serde_json::Value;
+
+impl Reader<'_> {
+    /// What a subscription, a bucket or a rule sends to.
+    pub(super) fn senders(&self) -> Vec<Sender> {
+        let (service, queues) = match self.resource.kind {
+            "aws_sns_topic_subscription" if self.is_of_queue() => {
+                (SNS, vec![self.target(&["endpoint"])])
+            }
+            "aws_cloudwatch_event_target" => (EVENT_BRIDGE, vec![self.target(&["arn"])]),
+            "aws_s3_bucket_notification" => {
+                let blocks = self.list("queue");
+                let blocks = blocks.known().map_or(&[][..], Vec::as_slice);
+                let arn = |block: &Value| block.get("queue_arn")?.as_str().map(str::to_owned);
+                let arn =
+                    |block| arn(block).map_or(Field::Unknown, |it| Field::Known(it, self.place()));
+                (S3, blocks.iter().map(|it| self.named(arn(it))).collect())
+            }
+            _ => return Vec::new(),
+        };
+        let sender = |queue| Sender {
+            site: self.site(),
+            service,
+            queue,
+        };
+        queues.into_iter().map(sender).collect()
+    }
+
+    fn is_of_queue(&self) -> bool {
+        self.text(&["protocol"])
+            .known()
+            .is_some_and(|it| it == "sqs")
+    }
+
+    /// The resource that a text names.
+    fn named(&self, text: Field<String>) -> Field<Target> {
+        text.and_then(|it| (!self.resources.is_unknown(&it)).then(|| self.resources.named(&it)))
+    }
+
+    /// The services to which the resource's policy may allow to send to the queue at `address`.
+    pub(super) fn admits(&self, address: &str) -> Vec<&'static str> {
+        let policy = match self.reference(&["policy"]) {
+            Field::Missing => return Vec::new(),
+            Field::Known(text, _) if text.is_empty() => return Vec::new(),
+            policy => policy.and_then(|text| serde_json::from_str::<Value>(&text).ok()),
+        };
+        let is_queue = |text: &str| self.resources.named(text).is(address);
+        let policy = policy.known().unwrap_or(&Value::Null);
+        iam::admits(policy, &["sqs:SendMessage"], is_queue)
+    }
+
+    /// The resource's reference to a queue.
+    pub(super) fn queue_reference(&self) -> Option<Reference> {
+        let (path, wanted): (&[&str], _) = match self.resource.kind {
+            "aws_lambda_event_source_mapping" if self.may_be_sqs() => {
+                (&["event_source_arn"], Form::Arn)
+            }
+            "aws_sns_topic_subscription" if self.is_of_queue() => (&["endpoint"], Form::Arn),
+            "aws_sqs_queue" | "aws_sqs_queue_redrive_policy" => (&["redrive_policy"], Form::Arn),
+            "aws_cloudwatch_metric_alarm" => (&["dimensions", "QueueName"], Form::Name),
+            "aws_sqs_queue_policy" => (&["queue_url"], Form::Url),
+            _ => return None,
+        };
+        let mut value = self.reference(path);
+        if path == ["redrive_policy"] {
+            value = value.and_then(|text| {
+                let policy: Value = serde_json::from_str(&text).ok()?;
+                Some(policy.get("deadLetterTargetArn")?.as_str()?.to_owned())
+            });
+        }
+        let target = self.named(value.clone());
+        let text = value.known().map_or("", String::as_str);
+        let is_other = |target: &&Target| {
+            text.starts_with("${") && self.resources.of_kind(target, "aws_sqs_queue").is_none()
+        };
+        Some(Reference {
+            site: self.site(),
+            wanted,
+            found: form(text),
+            other: target.known().filter(is_other).map(|_| text.to_owned()),
+            target,
+            value,
+        })
+    }
+
+    pub(super) fn pipe(&self) -> Pipe {
+        let invocation = [
+            "target_parameters",
+            "lambda_function_parameters",
+            "invocation_type",
+        ];
+        Pipe {
+            site: self.site(),
+            source: self.target(&["source"]),
+            enrichment: self.function_of(&["enrichment"]),
+            target: self.function_of(&["target"]),
+            invocation: self.text(&invocation),
+        }
+    }
+}
+
+/// Whether a text is an ARN, a URL or a name, as far as that is known.
+pub(super) fn form(text: &str) -> Option<Form> {
+    let attribute = text.strip_prefix("${").and_then(|it| it.strip_suffix('}'));
+    match attribute.and_then(|it| it.rsplit_once('.')) {
+        Some((_, "arn")) => Some(Form::Arn),
+        Some((address, "id" | "url")) if address.contains("aws_sqs_queue.") => Some(Form::Url),
+        Some((_, "id" | "name")) => Some(Form::Name),
+        Some(_) => None,
+        None => Form::of(text),
+    }
+}
