@@ -191,7 +191,7 @@ async fn an_event_that_cannot_be_answered_record_by_record_fails_as_a_whole() {
     for (event, problem) in [
         (r#"{"detail": {}}"#, "Records"),
         (r#"{"Records": [{"body": "{}"}]}"#, "messageId"),
-        ("[]", "not an SQS event"),
+        ("[]", "a bare array of records"),
     ] {
         let refused = function.invoke(event, TIMEOUT).await;
         let refused = refused.unwrap_err().to_string();

@@ -58,11 +58,17 @@ template.yaml:20:3: warning: The queue Orders's visibility timeout is 30 s (the 
     Orders:
       Properties:
         VisibilityTimeout: 180
-  see: https://docs.rs/sqs-once/latest/sqs_once/guide/doctor/index.html#visibility-timeout-too-short
+  see: file://GUIDE#visibility-timeout-too-short
   source: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
 1 finding: 0 errors, 1 warning, 0 notes
 ";
-    assert_eq!(run.stdout, expected);
+    // A released command links to docs.rs.
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/doctor.md");
+    let guide = dunce::canonicalize(guide).unwrap();
+    assert_eq!(
+        run.stdout,
+        expected.replace("GUIDE", guide.to_str().unwrap())
+    );
     assert_eq!(run.stderr, "");
 }
 

@@ -62,9 +62,13 @@ impl Severity {
 }
 
 impl Rule {
-    /// The rule in this project's guide.
+    /// The rule in this project's guide: on docs.rs, or the file of the checkout that this doctor was built from.
     pub fn guide(&self) -> String {
-        let page = "https://docs.rs/sqs-once/latest/sqs_once/guide/doctor/index.html";
+        let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/doctor.md");
+        let page = match dunce::canonicalize(own) {
+            Ok(file) => format!("file://{}", file.display()),
+            Err(_) => "https://docs.rs/sqs-once/latest/sqs_once/guide/doctor/index.html".to_owned(),
+        };
         format!("{page}#{}", self.id)
     }
 

@@ -7,8 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The conditions that hold, and those that do not hold, by name. A condition that is not here may do either.
 pub(crate) type Case = BTreeMap<String, bool>;
 
-/// With more comparisons than these, each is judged alone, and not with the others.
-const MOST_TOGETHER: usize = 4;
+/// With more cases than those of four conditions, each comparison is judged alone, and not with the others.
+const MOST_CASES: usize = 16;
+/// Assignments of comparisons, of which many make the same case. CDK compares the Region with a list.
+const MOST_ASSIGNMENTS: usize = 256;
 /// A condition that refers to one that refers to one needs three rounds.
 const ROUNDS: usize = 25;
 
@@ -18,23 +20,25 @@ pub(super) fn cases(root: &Node) -> Vec<Case> {
     root.conditions(&mut names);
     let defined = root.get("Conditions").map_or(&[][..], Node::entries);
     let atoms = atoms(&names, defined);
-    let given: Vec<Case> = match atoms.len() <= MOST_TOGETHER {
-        true => together(&atoms),
-        false => {
+    let distinct = |given: Vec<Case>| {
+        let mut cases: Vec<Case> = Vec::new();
+        for given in given {
+            let mut case = completed(given, defined);
+            case.retain(|name, _| names.contains(&**name));
+            if !cases.contains(&case) {
+                cases.push(case);
+            }
+        }
+        cases
+    };
+    let cases = together(&atoms).map(distinct);
+    cases
+        .filter(|it| it.len() <= MOST_CASES)
+        .unwrap_or_else(|| {
             let alone = |name: &String| [true, false].map(|is| Case::from([(name.clone(), is)]));
             let alone = atoms.keys().flat_map(alone);
-            [Case::new()].into_iter().chain(alone).collect()
-        }
-    };
-    let mut cases: Vec<Case> = Vec::new();
-    for given in given {
-        let mut case = completed(given, defined);
-        case.retain(|name, _| names.contains(&**name));
-        if !cases.contains(&case) {
-            cases.push(case);
-        }
-    }
-    cases
+            distinct([Case::new()].into_iter().chain(alone).collect())
+        })
 }
 
 /// The comparisons that these conditions rest on. A condition that the template does not define is one itself.
@@ -65,8 +69,16 @@ fn atoms(names: &BTreeSet<&str>, defined: &[Entry]) -> BTreeMap<String, Value> {
     atoms
 }
 
-/// Every assignment of the comparisons in which no value equals two texts.
-fn together(atoms: &BTreeMap<String, Value>) -> Vec<Case> {
+/// Every assignment of the comparisons in which no value equals two texts. `None` if there are too many.
+fn together(atoms: &BTreeMap<String, Value>) -> Option<Vec<Case>> {
+    let is_possible = |case: &Case| {
+        let held = atoms
+            .iter()
+            .filter(|(name, _)| case.get(*name) == Some(&true));
+        let held: Vec<_> = held.filter_map(|(_, atom)| compared(atom)).collect();
+        let exclude = |(value, text)| held.iter().any(|it| it.0 == value && it.1 != text);
+        !held.iter().any(|it| exclude(*it))
+    };
     let mut cases = vec![Case::new()];
     for name in atoms.keys() {
         let both = |case: Case| {
@@ -75,15 +87,16 @@ fn together(atoms: &BTreeMap<String, Value>) -> Vec<Case> {
                 case.clone().into_iter().chain(more).collect::<Case>()
             })
         };
-        cases = cases.into_iter().flat_map(both).collect();
+        cases = cases
+            .into_iter()
+            .flat_map(both)
+            .filter(is_possible)
+            .collect();
+        if cases.len() > MOST_ASSIGNMENTS {
+            return None;
+        }
     }
-    cases.retain(|case| {
-        let held = atoms.iter().filter(|(name, _)| case[*name]);
-        let held: Vec<_> = held.filter_map(|(_, atom)| compared(atom)).collect();
-        let exclude = |(value, text)| held.iter().any(|it| it.0 == value && it.1 != text);
-        !held.iter().any(|it| exclude(*it))
-    });
-    cases
+    Some(cases)
 }
 
 /// What `Fn::Equals` compares with a text, and the text.
