@@ -49,6 +49,7 @@
 
 mod dev;
 mod dynamodb;
+mod environment;
 mod event;
 mod function;
 mod guard;

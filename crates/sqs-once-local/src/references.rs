@@ -1,9 +1,7 @@
 //! What the references of a template are on this machine.
 
-use crate::template::Template;
 use crate::{ACCOUNT_ID, REGION};
 use saphyr::{LoadableYamlNode, Yaml};
-use sqs_once_doctor::{Field, Function};
 use std::collections::BTreeMap;
 
 /// The properties that name a resource.
@@ -68,7 +66,7 @@ impl References {
     }
 
     /// The value of a parameter, also of one of AWS's own.
-    fn parameter(&self, name: &str) -> Option<Result<String, String>> {
+    pub(crate) fn parameter(&self, name: &str) -> Option<Result<String, String>> {
         let own = match name {
             "AWS::Region" => REGION,
             "AWS::AccountId" => ACCOUNT_ID,
@@ -85,7 +83,7 @@ impl References {
     }
 
     /// The service and the name of a resource.
-    fn resource(&self, id: &str) -> Option<(String, String)> {
+    pub(crate) fn resource(&self, id: &str) -> Option<(String, String)> {
         let Some((kind, _)) = self.resources.get(id) else {
             // An address of Terraform, such as `module.orders.aws_s3_bucket.bodies`.
             let mut parts = id.rsplit('.');
@@ -106,67 +104,11 @@ impl References {
     }
 }
 
-impl Template {
-    /// The function's environment variables, each with its value on this machine, or why it has none. References to
-    /// resources are those of local ones, and parameters have their defaults.
-    pub fn environment(
-        &self,
-        function: &Function,
-        queue_url: impl Fn(&str) -> String,
-    ) -> Vec<(String, Result<String, String>)> {
-        let value = |value: &Field<String>| match value.known() {
-            Some(text) => replaced(text, |reference| self.value(reference, &queue_url)),
-            None => Err("only a deployment computes it".to_owned()),
-        };
-        let variables = function.environment.iter();
-        let variables = variables.filter(|(_, text)| !text.is_missing());
-        let variables = variables.map(|(name, text)| (name.clone(), value(text)));
-        variables.collect()
-    }
-
-    fn value(
-        &self,
-        reference: &str,
-        queue_url: &impl Fn(&str) -> String,
-    ) -> Result<String, String> {
-        if let Some(parameter) = self.references.parameter(reference) {
-            return parameter;
-        }
-        let unknown = || format!("`{reference}` is known only after a deployment");
-        let (resource, attribute) = match (self.resource(reference), reference.rsplit_once('.')) {
-            (None, Some((id, attribute))) => (self.resource(id), attribute),
-            (resource, _) => (resource, ""),
-        };
-        let (service, name) = resource.ok_or_else(unknown)?;
-        let arn = |kind: &str| match &*service {
-            "s3" => format!("arn:aws:s3:::{name}"),
-            _ => format!("arn:aws:{service}:{REGION}:{ACCOUNT_ID}:{kind}{name}"),
-        };
-        Ok(match (&*service, attribute) {
-            ("sqs", "" | "QueueUrl" | "url" | "id") => queue_url(&name),
-            ("sns", "" | "TopicArn" | "id") => arn(""),
-            ("dynamodb", "Arn" | "arn") => arn("table/"),
-            ("lambda", "Arn" | "arn") => arn("function:"),
-            (_, "Arn" | "arn") => arn(""),
-            (_, "" | "id" | "name" | "bucket" | "QueueName" | "TopicName") => name,
-            _ => return Err(unknown()),
-        })
-    }
-
-    /// The service and the name of a resource. Queues and tables have them as the local ones.
-    fn resource(&self, id: &str) -> Option<(String, String)> {
-        if let Some(queue) = self.queues().iter().find(|queue| queue.site.id == id) {
-            return Some(("sqs".to_owned(), self.queue_name(queue)));
-        }
-        match self.table_of(id) {
-            Some(table) => Some(("dynamodb".to_owned(), table.name.clone())),
-            None => self.references.resource(id),
-        }
-    }
-}
-
 /// Replaces the references in a text in the syntax of `Fn::Sub`.
-fn replaced(text: &str, value: impl Fn(&str) -> Result<String, String>) -> Result<String, String> {
+pub(crate) fn replaced(
+    text: &str,
+    value: impl Fn(&str) -> Result<String, String>,
+) -> Result<String, String> {
     let mut parts = text.split("${");
     let mut replaced = parts.next().unwrap_or_default().to_owned();
     for part in parts {
