@@ -40,23 +40,48 @@ impl<'a> RawRecord<'a> {
             .unwrap_or_else(|_| Self::by_parts(json).unwrap_or_default())
     }
 
+    /// A part that is given twice can't be read. Twice a part of the identity makes the record unnamed.
     fn by_parts(json: &'a RawValue) -> Option<Self> {
-        let parts: HashMap<String, &RawValue> = part(json)?;
-        let named = |name| parts.get(name).copied();
-        let text = |name| named(name).and_then(part);
-        let body = text("body");
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Identity<'a> {
+            #[serde(borrow)]
+            message_id: Option<Text<'a>>,
+            #[serde(borrow, rename = "eventSourceARN")]
+            event_source_arn: Option<&'a RawValue>,
+            #[serde(borrow)]
+            attributes: Option<&'a RawValue>,
+        }
+        #[derive(Default, Deserialize)]
+        struct Body<'a> {
+            #[serde(borrow)]
+            body: Option<&'a RawValue>,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Rest<'a> {
+            #[cfg(feature = "sqs")]
+            #[serde(borrow)]
+            receipt_handle: Option<&'a RawValue>,
+            #[serde(borrow)]
+            message_attributes: Option<&'a RawValue>,
+        }
+        let identity: Identity<'_> = part(json)?;
+        let Body { body: unread } = part(json).unwrap_or_default();
+        let rest: Rest<'_> = part(json).unwrap_or_default();
+        let body = unread.and_then(part);
         Some(Self {
-            message_id: text("messageId"),
-            no_body: match (&body, named("body")) {
+            message_id: identity.message_id,
+            no_body: match (&body, unread) {
                 (None, Some(unread)) => NoBody::of(unread),
                 _ => NoBody::Absent,
             },
             body,
             #[cfg(feature = "sqs")]
-            receipt_handle: text("receiptHandle"),
-            event_source_arn: text("eventSourceARN"),
-            system_attributes: named("attributes").and_then(Pairs::readable),
-            message_attributes: named("messageAttributes").and_then(readable_attributes),
+            receipt_handle: rest.receipt_handle.and_then(part),
+            event_source_arn: identity.event_source_arn.and_then(part),
+            system_attributes: identity.attributes.and_then(Pairs::readable),
+            message_attributes: rest.message_attributes.and_then(readable_attributes),
         })
     }
 }

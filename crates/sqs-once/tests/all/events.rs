@@ -13,7 +13,8 @@ use std::sync::Arc;
 const FIFO: &str = r#""eventSourceARN": "arn:aws:sqs:eu-central-1:123456789012:orders.fifo""#;
 
 /// Bodies that can't be read, each with the reason.
-const NO_BODIES: [(&str, &str); 6] = [
+const NO_BODIES: [(&str, &str); 7] = [
+    (r#""body": "{}", "body": "{}""#, "the message has no body"),
     (r#""someday": 1"#, "the message has no body"),
     (r#""body": null"#, "the message has no body"),
     (r#""body": "\ud800""#, "is not valid Unicode"),
@@ -44,7 +45,7 @@ const ODD: [&str; 16] = [
     r#""messageAttributes": {"a": {"dataType": "String", "stringListValues": null, "binaryListValues": null}}"#,
     r#""messageAttributes": {"a": {"dataType": 1, "stringValue": {}}}"#,
     r#""eventSourceARN": 7"#,
-    r#""eventSourceARN": null, "eventSourceARN": {}"#,
+    r#""receiptHandle": "1", "receiptHandle": "2""#,
     r#""attributes": {"SenderId": "\ud800"}"#,
     r#""attributes": 1"#,
     r#""messageAttributes": {"\ud800": {}}"#,
