@@ -108,7 +108,8 @@ impl Template {
         let mappings = self.deployment.mappings.iter();
         let mappings = mappings.filter(|mapping| {
             let target = mapping.function.known();
-            target.is_some_and(|target| target.is(&function.site.id))
+            // A source that is not known may be a stream.
+            mapping.queue.known().is_some() && target.is_some_and(|it| it.is(&function.site.id))
         });
         let queue = |mapping: &Mapping| {
             let queue = self.deployment.queue(&mapping.queue)?;

@@ -278,10 +278,14 @@ impl Plan {
                 Some(Mutant::AcknowledgeBeforeSend) => true,
                 _ => chance.once_in(12),
             },
-            ids: match options.versions {
-                Versions::OtherIds => chance.pick(&Ids::CHANGES),
-                _ if is_routed => [Ids::Routed; 2],
-                _ => [Ids::Plain; 2],
+            ids: {
+                // Without this number, all seeds on record would stand for other schedules.
+                chance.once_in(2);
+                match options.versions {
+                    Versions::OtherIds => chance.pick(&Ids::CHANGES),
+                    _ if is_routed => [Ids::Routed; 2],
+                    _ => [Ids::Plain; 2],
+                }
             },
         }
     }

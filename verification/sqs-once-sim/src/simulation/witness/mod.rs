@@ -133,6 +133,8 @@ pub(crate) struct Witness {
     /// The only property to check, if set.
     only: Option<Property>,
     retention: Option<Duration>,
+    /// Of each invocation.
+    timeout: Duration,
     /// Whether leases don't hold, because clocks and kills are off by more than they allow for.
     is_hostile: bool,
     judge: Judge<Instant>,
@@ -152,6 +154,7 @@ impl Witness {
         Self {
             ways: plan.ways,
             retention: plan.retention,
+            timeout: plan.timeout,
             only: options.mutant.and_then(Mutant::breaks),
             is_hostile: options.is_hostile,
             judge: Judge::default().awaiting_hooks(plan.has_hooks),
