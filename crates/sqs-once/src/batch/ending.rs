@@ -38,7 +38,7 @@ pub(super) struct Ended {
     record: usize,
     /// Whether its message group goes on.
     pub(super) goes_on: bool,
-    /// What its key is completed for, if it is.
+    /// The completion of its key, if the key is completed.
     completion: Completion,
     is_mismatched: bool,
     sent_at: Timestamp,
@@ -130,7 +130,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Moves a FIFO queue's message that did not succeed on its last delivery to the dead-letter queue, with the reason.
-    /// SQS would move it without a reason, and the messages behind it unseen: each of their receives is used up, too.
+    /// SQS would move it without a reason, and the messages after it untried, because each has used up its receives.
     pub(super) async fn end_last_delivery(&self, record: &mut Record, report: Report) -> Report {
         record.is_last_delivery = self.is_last_delivery(record.at).await;
         match report {
@@ -161,7 +161,7 @@ impl<'a> Batch<'a> {
 
     /// Returns whether a FIFO message group continues after a record with this report.
     fn group_goes_on(&self, record: &Record, report: &Report) -> bool {
-        // The messages behind it would lack the same dependency.
+        // The messages after it would lack the same dependency.
         if report.lacks().is_some() {
             return false;
         }

@@ -277,16 +277,15 @@ impl<'a> Batch<'a> {
             false => Way::Returned(Untried::ClaimedTooLate),
         };
         let (joined, transaction) = self.take_joined(together);
-        let handler = match (handler, self.stop.reason()) {
-            // A record that was left out may have stopped the batch.
-            (_, Some(reason)) | (Way::Returned(reason), None) => {
+        let handler = match handler {
+            Way::Returned(reason) => {
                 for one in joined {
                     let _ = one.called.send(Called::Left(Returns::untried(reason)));
                 }
                 return;
             }
-            (Way::In(handler), None) => handler,
-            (Way::Shut, None) => {
+            Way::In(handler) => handler,
+            Way::Shut => {
                 for one in joined {
                     let returns = Returns {
                         lacks: self.open_dependency(ONLY),

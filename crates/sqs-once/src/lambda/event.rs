@@ -3,7 +3,7 @@
 use std::fmt;
 
 use aws_lambda_events::event::sqs::SqsEvent;
-use serde::de::value::MapAccessDeserializer;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -74,13 +74,10 @@ impl<'de> Visitor<'de> for AnyEvent {
         })
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<LenientEvent, A::Error> {
-        let mut messages = Vec::new();
-        while let Some(record) = seq.next_element::<&RawValue>()? {
-            messages.push(Message::new(RawRecord::read(record), messages.last()));
-        }
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<LenientEvent, A::Error> {
+        let records = Vec::<&RawValue>::deserialize(SeqAccessDeserializer::new(seq))?;
         Ok(LenientEvent {
-            messages,
+            messages: linked(records.into_iter().map(RawRecord::read)),
             is_bare: true,
         })
     }
