@@ -64,7 +64,7 @@ pub(crate) enum Command {
 /// Failed messages are a valid response.
 #[derive(Args)]
 pub(crate) struct InvokeArgs {
-    /// An SQS event, one SQS message, a bare body, or JSON Lines of bodies; `-` is standard input
+    /// An SQS event, one SQS message or a list of them, a bare body, or JSON Lines of bodies; `-` is standard input
     pub(crate) event: PathBuf,
 
     /// Send the event unchanged, to a function that another service invokes: SNS, EventBridge, S3, a schedule

@@ -1,7 +1,7 @@
 //! Hints for errors, and the errors that several commands have.
 
 use anyhow::Error;
-use sqs_once_local::{DynamoDbError, InvokeError};
+use sqs_once_local::{DynamoDbError, EventError, InvokeError};
 
 pub(crate) const INTERRUPTED: &str = "interrupted";
 
@@ -39,7 +39,11 @@ pub(crate) struct NotBuilt {
 /// A hint for the user, if the message does not contain one.
 pub(crate) fn help(error: &Error) -> Option<String> {
     if let Some(NotStarted { differences }) = error.downcast_ref() {
-        return (!differences.is_empty()).then(|| differences.join("\n        "));
+        return Some(match differences.is_empty() {
+            true => "its own last lines say why; a Lambda function calls `sqs_once::run`, which does not return"
+                .to_owned(),
+            false => differences.join("\n        "),
+        });
     }
     fixed_help(error).map(str::to_owned)
 }
@@ -48,6 +52,9 @@ fn fixed_help(error: &Error) -> Option<&'static str> {
     let of_database = error.downcast_ref();
     if let Some(DynamoDbError::OtherKeys { .. } | DynamoDbError::Open { .. }) = of_database {
         return Some("--reset starts with an empty database");
+    }
+    if let Some(EventError::OtherSource { .. }) = error.downcast_ref() {
+        return Some("`invoke --raw` sends the event unchanged");
     }
     match error.downcast_ref() {
         Some(InvokeError::TimedOut { .. }) => return Some("--timeout gives it more time"),

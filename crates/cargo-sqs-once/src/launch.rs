@@ -40,7 +40,7 @@ impl Subject {
     pub(crate) fn find(args: &FunctionArgs) -> Result<Self> {
         let workspace = Workspace::find()?;
         let template_file = workspace.template(args.template.as_deref());
-        let template = template_file.as_deref().map(Template::read).transpose()?;
+        let template = template_file.as_deref().map(read_template).transpose()?;
         let only = template.as_ref().and_then(|it| it.function(None));
         let named = only.and_then(|function| function.binary.known());
         let binary = workspace.function(args.function.as_deref(), named.map(String::as_str))?;
@@ -91,7 +91,13 @@ impl Subject {
             dynamodb.create_table(table)?;
         }
         for (table, item) in &self.items {
-            let unput = || format!("an item of --items can't be put into the table `{table}`");
+            let unput = || {
+                let tables = self.tables().into_iter().map(|table| &*table.name);
+                let tables = tables.collect::<Vec<_>>().join(", ");
+                format!(
+                    "an item of --items can't be put into the table `{table}`; the tables are: {tables}"
+                )
+            };
             let put = dynamodb.put_item(table, item.clone());
             put.with_context(unput)?;
         }
@@ -123,8 +129,22 @@ impl Subject {
         launch.env("SQS_ONCE_TABLE", &self.table.name)
     }
 
-    /// What differs from the template, one line each: its variables without a value here, and the user's own endpoints.
+    /// How the run differs from a deployment, one line each: a function that is not in the template, its variables without
+    /// a value here, and the user's own endpoints.
     pub(crate) fn differences(&self, sqs: &LocalSqs) -> Vec<String> {
+        let name = &self.binary.name;
+        let undescribed = match (&self.template, self.function()) {
+            (None, _) => Some(
+                "there is no template in this folder, so the function has the shell's variables alone; \
+                 --template names one"
+                    .to_owned(),
+            ),
+            (Some(_), None) => Some(format!(
+                "no function of the template has the binary `{name}`, so it has the shell's variables alone; \
+                 correct BuildProperties.Binary of its function, or pick another with --function"
+            )),
+            _ => None,
+        };
         let environment = self.environment(sqs).into_iter();
         let unset = environment.filter_map(|(name, value)| {
             // The table is always set.
@@ -135,7 +155,7 @@ impl Subject {
         });
         let own = own_endpoints();
         let own = own.map(|(name, value)| format!("{name} is the shell's: {value}"));
-        unset.chain(own).collect()
+        undescribed.into_iter().chain(unset).chain(own).collect()
     }
 
     /// The variables of the function in the template.
@@ -147,6 +167,11 @@ impl Subject {
             _ => Vec::new(),
         }
     }
+}
+
+fn read_template(path: &Path) -> Result<Template> {
+    let unusable = || format!("the template {} can't be used", path.display());
+    Template::read(path).with_context(unusable)
 }
 
 /// The endpoints that the user has chosen for single services.
@@ -164,7 +189,12 @@ fn items(file: Option<&Path>) -> Result<Vec<(String, Value)>> {
     };
     let unread = || format!("the items in {} can't be read", file.display());
     let text = std::fs::read_to_string(file).with_context(unread)?;
-    let tables: BTreeMap<String, Vec<Value>> = serde_json::from_str(&text).with_context(unread)?;
+    let malformed = || {
+        let file = file.display();
+        format!(r#"the items in {file} have not the form {{"TABLE": [{{"id": {{"S": "o-1"}}}}]}}"#)
+    };
+    let tables: BTreeMap<String, Vec<Value>> =
+        serde_json::from_str(&text).with_context(malformed)?;
     let items = tables.into_iter();
     let items =
         items.flat_map(|(table, items)| items.into_iter().map(move |it| (table.clone(), it)));

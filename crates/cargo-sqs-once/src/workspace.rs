@@ -25,7 +25,8 @@ impl Workspace {
     /// Finds the workspace of the current folder.
     pub(crate) fn find() -> Result<Self> {
         let metadata = MetadataCommand::new().no_deps().exec();
-        let metadata = metadata.context("this is not a cargo workspace, or cargo can't read it")?;
+        let metadata = metadata.context("this folder is in no cargo workspace that cargo can read: go to the folder of your Cargo.toml, or create a \
+             project with `new`")?;
         Ok(Self { metadata })
     }
 

@@ -31,7 +31,10 @@ impl Template {
         if let Some(parameter) = self.references.parameter(reference) {
             return parameter;
         }
-        let unknown = || format!("`{reference}` is known only after a deployment");
+        let unknown = || match reference.split('.').next() {
+            Some(id) if self.references.lack(id) => format!("the template has no `{id}`"),
+            _ => format!("`{reference}` is known only after a deployment"),
+        };
         let (resource, attribute) = match (self.resource(reference), reference.rsplit_once('.')) {
             (None, Some((id, attribute))) => (self.resource(id), attribute),
             (resource, _) => (resource, ""),

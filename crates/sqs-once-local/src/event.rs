@@ -24,14 +24,15 @@ impl Event {
     /// - an SQS event, which is an object with `Records`: sent unchanged, apart from surrounding whitespace;
     /// - one SQS message, as Lambda (`messageId` or `messageAttributes`, and `body`) or SQS (`MessageId` or
     ///   `MessageAttributes`, and `Body`) writes it: missing fields are filled in;
-    /// - JSON Lines, with a message or a body on each line;
-    /// - any other JSON or text: the body of one message.
+    /// - JSON Lines, with a message or a body on each line, or a list of messages, as EventBridge Pipes sends them;
+    /// - any other JSON or text, such as an event of S3 or EventBridge: the body of one message.
     ///
     /// Filled-in fields describe a message that has just arrived, for the first time, from the standard queue called
     /// `queue`.
     ///
     /// # Errors
-    /// [`EventError`] if the text is empty, or looks like JSON or JSON Lines and is neither.
+    /// [`EventError`] if the text is empty, looks like JSON or JSON Lines and is neither, or is what another service sends
+    /// to a function without a queue.
     pub fn parse(text: &str, queue: &str) -> Result<Self, EventError> {
         let text = text.trim_start_matches('\u{feff}').trim();
         if text.is_empty() {
@@ -40,7 +41,18 @@ impl Event {
         let looks_like_json = text.starts_with(['{', '[']);
         let messages = match serde_json::from_str::<Value>(text) {
             Ok(Value::Object(event)) if event.contains_key("Records") => {
-                return Ok(Self::unchanged(text, &event["Records"]));
+                match other_source(&event["Records"]) {
+                    None => return Ok(Self::unchanged(text, &event["Records"])),
+                    // S3 sends the same event to a queue, as the body of a message.
+                    Some("aws:s3") => vec![bare_body(text)],
+                    Some(source) => {
+                        let service = source.to_owned();
+                        return Err(EventError::OtherSource { service });
+                    }
+                }
+            }
+            Ok(Value::Array(list)) if !list.is_empty() && list.iter().all(is_any_message) => {
+                list.into_iter().map(|json| message("", json)).collect()
             }
             Ok(json) => vec![message(text, json)],
             Err(_) if looks_like_json && begins_with_a_json_line(text) => json_lines(text)?,
@@ -155,30 +167,34 @@ fn json_lines(text: &str) -> Result<Vec<Map<String, Value>>, EventError> {
 /// Returns `json` if it is a message, or else a message with the body `text`.
 fn message(text: &str, json: Value) -> Map<String, Value> {
     match json {
-        Value::Object(message)
-            if is_message(
-                &message,
-                "body",
-                &["messageId", "receiptHandle", "messageAttributes"],
-            ) =>
-        {
-            message
-        }
-        Value::Object(message)
-            if is_message(
-                &message,
-                "Body",
-                &["MessageId", "ReceiptHandle", "MessageAttributes"],
-            ) =>
-        {
-            from_sqs_api(message)
-        }
+        Value::Object(message) if is_message(&message, OF_LAMBDA) => message,
+        Value::Object(message) if is_message(&message, OF_SQS) => from_sqs_api(message),
         _ => bare_body(text),
     }
 }
 
-fn is_message(object: &Map<String, Value>, body: &str, ids: &[&str]) -> bool {
+/// The fields of a message as Lambda writes it: the body, and those of which a message has at least one.
+const OF_LAMBDA: [&str; 4] = ["body", "messageId", "receiptHandle", "messageAttributes"];
+/// The same fields as SQS writes them.
+const OF_SQS: [&str; 4] = ["Body", "MessageId", "ReceiptHandle", "MessageAttributes"];
+
+fn is_message(object: &Map<String, Value>, [body, ids @ ..]: [&str; 4]) -> bool {
     object.get(body).is_some_and(Value::is_string) && ids.iter().any(|id| object.contains_key(*id))
+}
+
+fn is_any_message(json: &Value) -> bool {
+    let message = json.as_object();
+    message.is_some_and(|it| is_message(it, OF_LAMBDA) || is_message(it, OF_SQS))
+}
+
+/// The service that has sent the records, if it is not SQS.
+fn other_source(records: &Value) -> Option<&str> {
+    let first = records.get(0)?;
+    // SNS writes the field with an upper-case letter.
+    let source = first
+        .get("eventSource")
+        .or_else(|| first.get("EventSource"))?;
+    source.as_str().filter(|source| *source != "aws:sqs")
 }
 
 fn bare_body(text: &str) -> Map<String, Value> {
@@ -270,6 +286,14 @@ pub enum EventError {
         number: usize,
         /// Where in the line parsing failed, and why.
         source: serde_json::Error,
+    },
+    /// The event is what another service sends to a function directly.
+    #[error(
+        "the event is from `{service}`, not from SQS: give the body of the message that {service} puts into the queue"
+    )]
+    OtherSource {
+        /// The name of the service, such as `aws:sns`.
+        service: String,
     },
     /// The event has no messages that could be sent.
     #[error(

@@ -82,6 +82,12 @@ impl References {
         Some(Ok(own.to_owned()))
     }
 
+    /// Whether the template, which is not Terraform's, has no resource of this name.
+    pub(crate) fn lack(&self, id: &str) -> bool {
+        let is_own = id.contains("::");
+        !is_own && !self.resources.is_empty() && !self.resources.contains_key(id)
+    }
+
     /// The service and the name of a resource.
     pub(crate) fn resource(&self, id: &str) -> Option<(String, String)> {
         let Some((kind, _)) = self.resources.get(id) else {

@@ -163,7 +163,8 @@ fn description(table: &Table) -> Result<TableDescription, TemplateError> {
         let kind = kind.and_then(|kind| KeyType::from_name(kind));
         let kind = kind.ok_or_else(|| {
             error(format!(
-                "AttributeDefinitions gives the key `{name}` no type S, N or B"
+                "AttributeDefinitions gives the key `{name}` no type S, N or B: \
+                 add {{ AttributeName: {name}, AttributeType: S }}"
             ))
         })?;
         Ok::<_, TemplateError>(KeyAttribute {

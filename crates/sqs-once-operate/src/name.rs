@@ -2,6 +2,7 @@
 
 use sqs_once::BusinessKey;
 use sqs_once::key::{ItemId, KeyError, KeyPart, KeyWriter, Namespace};
+use std::fmt;
 use thiserror::Error;
 
 /// A key as users write it: one word for each part, or the ID of its item as in the table or a log line.
@@ -96,6 +97,37 @@ impl KeyName {
     }
 }
 
+/// How the words were read: `tenant-7 (text), 42 (text or integer)`.
+impl fmt::Display for KeyName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = match self {
+            Self::Id(id) => return formatter.write_str(id),
+            Self::Parts(parts) => parts,
+        };
+        for (index, choices) in parts.iter().enumerate() {
+            let kinds: Vec<&str> = choices.iter().map(Part::kind).collect();
+            let separator = if index == 0 { "" } else { ", " };
+            let word = choices.first().map(Part::to_string).unwrap_or_default();
+            write!(formatter, "{separator}{word} ({})", kinds.join(" or "))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => formatter.write_str(text),
+            Self::Integer(number) => number.fmt(formatter),
+            Self::Large(number) => number.fmt(formatter),
+            Self::Boolean(value) => value.fmt(formatter),
+            Self::Bytes(bytes) => bytes
+                .iter()
+                .try_for_each(|byte| write!(formatter, "{byte:02x}")),
+        }
+    }
+}
+
 /// The two IDs of a key in a namespace: hashed and readable.
 pub(crate) fn ids(key: &BusinessKey, namespace: &Namespace) -> [ItemId; 2] {
     [false, true].map(|readable| namespace.clone().readable_keys(readable).item_id(key))
@@ -116,6 +148,15 @@ fn has_kind(word: &str) -> bool {
 }
 
 impl Part {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "text",
+            Self::Integer(_) | Self::Large(_) => "integer",
+            Self::Boolean(_) => "boolean",
+            Self::Bytes(_) => "bytes",
+        }
+    }
+
     /// The possible values of a word.
     fn read(word: &str) -> Result<Vec<Self>, NameError> {
         let wrong = |expected| NameError::Part {

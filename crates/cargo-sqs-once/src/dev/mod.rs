@@ -41,6 +41,10 @@ pub(crate) async fn dev(args: DevArgs) -> Result<()> {
         !(is_remote && is_local),
         "--send, --fifo and --visibility-timeout are for a local queue, and --queue names another one"
     );
+    #[cfg(feature = "aws")]
+    if let Some(url) = args.queue_url() {
+        remote::check(url, args.region.as_deref())?;
+    }
     let subject = Subject::find(&args.function)?;
     let mut plan = Plan::new(
         subject.template.as_ref(),

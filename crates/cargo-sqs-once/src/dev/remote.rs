@@ -239,6 +239,14 @@ fn endpoint(url: &str) -> Option<String> {
     endpoint.filter(|endpoint| !endpoint.ends_with("queue.amazonaws.com"))
 }
 
+/// Fails if no region is known for a queue that is not on this machine.
+pub(crate) fn check(url: &str, region_given: Option<&str>) -> Result<()> {
+    match loopback(url) {
+        Some(_) => Ok(()),
+        None => region(url, region_given).map(drop),
+    }
+}
+
 /// The given region, or else the one in the host of a queue's URL.
 fn region<'a>(url: &'a str, given: Option<&'a str>) -> Result<&'a str> {
     let unknown = || format!("the host of {url} does not name a region: give it with --region");

@@ -36,10 +36,19 @@ fn key_name(args: &KeyNameArgs) -> Result<KeyName> {
     Ok(KeyName::read(&args.words)?)
 }
 
+/// Prints how the words of a key were read. Its id is a hash, which would not show a wrong namespace or kind.
+fn note_name(name: &KeyName, namespace: Option<&Namespace>) {
+    if let (KeyName::Parts(_), Some(namespace)) = (name, namespace) {
+        let (namespace, name) = (one_line(namespace.as_str()), one_line(&name.to_string()));
+        print::note(&format!("the key {name} in the namespace {namespace}"));
+    }
+}
+
 async fn show(args: ShowArgs) -> Result<()> {
     let name = key_name(&args.name)?;
     let namespace = namespace(&args.consumer)?;
     let (keys, _) = keys(&args.table).await?;
+    note_name(&name, namespace.as_ref());
     let found = keys.find(&name, namespace.as_ref()).await?;
     ensure!(!found.is_empty(), NOT_FOUND);
     let now = Timestamp::now();
@@ -140,6 +149,7 @@ async fn change(args: &ChangeArgs, complete: Option<&CompleteArgs>) -> Result<()
     let name = key_name(&args.name)?;
     let namespace = namespace(&args.consumer)?;
     let (keys, place) = keys(&args.table).await?;
+    note_name(&name, namespace.as_ref());
     let found = keys.find(&name, namespace.as_ref()).await?;
     let (id, seen) = one(found, complete.is_some(), &name, namespace)?;
     let now = Timestamp::now();

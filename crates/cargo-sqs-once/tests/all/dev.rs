@@ -297,28 +297,6 @@ fn a_full_disk_is_an_error() {
 }
 
 #[test]
-fn mistakes_are_found_before_anything_is_built() {
-    let project = Project::new();
-    project.write("bad.json", r#"{"Records": [{"messageId": "m-1"}]}"#);
-    let report = "the report can't be written to nowhere/run.html";
-    for (option, value, message) in [
-        ("--send", "nowhere.json", "nowhere.json can't be read"),
-        ("--send", "bad.json", "each with a `messageId` and a `body`"),
-        ("--queue", "Refunds", "the template has no such queue"),
-        (
-            "--items",
-            "nowhere.json",
-            "the items in nowhere.json can't be read",
-        ),
-        ("--report", "nowhere/run.html", report),
-        ("--template", "nowhere.yaml", "nowhere.yaml can't be read"),
-    ] {
-        Run::of(project.command("dev", &[option, value])).assert_failed_with(message);
-    }
-    assert!(!project.folder.path().join("target").exists());
-}
-
-#[test]
 fn a_port_that_is_taken_is_named() {
     let project = Project::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

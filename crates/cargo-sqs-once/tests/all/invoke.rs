@@ -1,6 +1,6 @@
 //! Runs `cargo sqs-once invoke` as a user does, on a project that cargo really builds.
 
-use crate::project::{Project, Run, TEMPLATE, command, event};
+use crate::project::{Project, Run, TEMPLATE, event};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
@@ -245,26 +245,6 @@ fn the_template_of_the_current_folder_comes_before_that_of_the_workspace() {
     let mut command = project.command("invoke", &["../event.json"]);
     let run = Run::of(command.current_dir(project.folder.path().join("src")));
     run.says("namespace: from-the-folder");
-}
-
-#[test]
-fn mistakes_are_found_before_anything_is_built() {
-    let project = Project::new();
-    let known = "error: the workspace has no binary called `refunds`; it has: payments";
-    let invalid = "error: the event looks like JSON but is not valid JSON";
-    let unread = "error: nowhere.yaml can't be read";
-    for (event, arguments, message) in [
-        ("{\"Records\": [", &[][..], invalid),
-        ("{}", &["--function", "refunds"], known),
-        ("{}", &["--template", "nowhere.yaml"], unread),
-    ] {
-        project.send(event, arguments).assert_failed_with(message);
-    }
-    // Cargo adds the word `sqs-once`.
-    let mut command = command(&["sqs-once", "invoke", "nowhere.json"]);
-    Run::of(command.current_dir(project.folder.path()))
-        .assert_failed_with("error: the event nowhere.json can't be read");
-    assert!(!project.folder.path().join("target").exists());
 }
 
 #[test]

@@ -52,6 +52,7 @@ async fn with_order() -> (Table, String) {
 async fn a_completed_key_shows_all_that_is_known_but_the_result() {
     let (table, order) = with_order().await;
     let run = table.done(&["show", "order-42"]);
+    run.says("the key order-42 (text) in the namespace payments");
     for part in [
         &format!("key         {order}\n"),
         "state       completed: done; its messages are duplicates\n",

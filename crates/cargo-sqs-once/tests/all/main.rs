@@ -23,3 +23,4 @@ mod project;
 mod shell;
 #[cfg(all(unix, feature = "aws"))]
 mod support;
+mod wrong;

@@ -150,6 +150,17 @@ fn nothing_and_broken_json_are_errors_and_not_bodies() {
 }
 
 #[test]
+fn an_event_of_s3_is_a_body_as_in_a_queue_and_a_list_of_messages_is_a_batch() {
+    let of_s3 = r#"{"Records":[{"eventSource":"aws:s3","s3":{}}]}"#;
+    assert_eq!(bodies(of_s3), [of_s3]);
+    let pipe = r#"[{"messageId": "a", "body": "x"}, {"MessageId": "b", "Body": "y"}]"#;
+    assert_eq!(bodies(pipe), ["x", "y"]);
+    for body in ["[]", "[1,2]", r#"[{"messageId":"a","body":"x"},1]"#] {
+        assert_eq!(bodies(body), [body]);
+    }
+}
+
+#[test]
 fn a_record_can_be_sent_with_what_sqs_knows_of_it() {
     let event = json!({"Records": [{
         "messageId": "m-1", "body": "{}",

@@ -119,7 +119,7 @@ const VALUES: &str = r#"
 !GetAtt Function.Arn => arn:aws:lambda:eu-central-1:123456789012:function:Function
 !Ref Payments => not: the parameter `Payments` has no default
 !Ref Stored => not: the parameter `Stored` has no default
-!Ref Nothing => not: `Nothing` is known only after a deployment
+!Ref Nothing => not: the template has no `Nothing`
 !GetAtt Keys.StreamArn => not: `Keys.StreamArn` is known only after a deployment
 !ImportValue other => not: only a deployment computes it
 "#;
@@ -179,7 +179,7 @@ fn a_table_that_cannot_be_is_named_with_its_fault() {
         ("BillingMode: PAY_PER_REQUEST", no_key),
         (
             "KeySchema: [{ AttributeName: id, KeyType: HASH }]",
-            "AttributeDefinitions gives the key `id` no type S, N or B",
+            "AttributeDefinitions gives the key `id` no type S, N or B: add { AttributeName: id, AttributeType: S }",
         ),
         ("KeySchema: [{ KeyType: HASH }]", no_key),
     ] {
