@@ -1,11 +1,12 @@
-//! Manual changes to a key or a breaker.
+//! Manual changes to a key, a breaker or a message group.
 
 use sqs_once::key::ItemId;
 use sqs_once::store::{Fence, Item, Owner, Status, Timestamp};
 
+use crate::block::lifted;
 use crate::breaker::opened;
 
-/// A manual change to a key or a breaker.
+/// A manual change to a key, a breaker or a message group.
 ///
 /// Each change writes a new owner. The previous owner can no longer complete or release the key, however late its
 /// request arrives.
@@ -23,6 +24,9 @@ pub enum Change {
         /// The expiry, rounded up to the second when stored.
         expiration: Timestamp,
     },
+    /// Lets a FIFO message group go on that waits behind a dead letter. Those that went behind it run when they come back,
+    /// in any order.
+    Unblock,
     /// Opens a breaker. Until then, messages that depend on it return to the queue.
     Open {
         /// When a worker may send a probe.
@@ -42,6 +46,7 @@ impl Change {
     ) -> Option<Item> {
         let mut item = match (self, seen) {
             (Self::Open { until }, _) => return Some(opened(id, seen, *until, owner, now)),
+            (Self::Unblock, _) => return lifted(seen, owner, now),
             (Self::Forget, None) => return None,
             (_, Some(seen)) => seen.clone(),
             (Self::Complete { .. }, None) => {
@@ -59,7 +64,7 @@ impl Change {
                 let next = item.fence.map(Fence::next).unwrap_or_default();
                 item.fence = Some(next.max(Fence::first(now)));
             }
-            Self::Open { .. } => {}
+            Self::Open { .. } | Self::Unblock => {}
             Self::Complete { expiration } => {
                 let expiration = Timestamp::from_secs(expiration.as_millis().div_ceil(1000));
                 item.expiration = match item.status {

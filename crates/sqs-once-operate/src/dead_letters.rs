@@ -59,6 +59,10 @@ impl DeadLetters {
         self
     }
 
+    pub(crate) fn keys(&self) -> Option<&Keys> {
+        self.keys.as_ref()
+    }
+
     /// The queue's URL.
     pub fn url(&self) -> &str {
         &self.url
@@ -226,7 +230,10 @@ impl DeadLetters {
         // The original deduplication ID would not work: SQS accepts such a copy within five minutes of the first send
         // but does not deliver it. The copy's ID depends only on the message. If an interrupted run starts again within
         // five minutes, SQS discards the second copy.
-        let deduplication = is_fifo.then(|| format!("redrive-{}", letter.id()));
+        let deduplication = is_fifo.then(|| match letter.place() {
+            Some(place) => place.deduplication_id(letter.id()),
+            None => format!("redrive-{}", letter.id()),
+        });
         let request = self
             .client
             .send_message()

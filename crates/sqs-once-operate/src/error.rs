@@ -80,6 +80,15 @@ pub enum Error {
         /// The queues that have this dead-letter queue.
         found: Vec<String>,
     },
+    /// The message group of a message waits for it, and its block can't be found.
+    #[error(
+        "the message group of {id} waits for it: give --table, or set SQS_ONCE_TABLE; if the message does not say its \
+         source queue, redrive it, or unblock its group"
+    )]
+    Place {
+        /// The message's id.
+        id: String,
+    },
     /// The source and the target are the same queue.
     #[error("the target queue is the dead-letter queue itself")]
     SameQueue,

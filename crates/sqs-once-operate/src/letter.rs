@@ -8,6 +8,7 @@ use sqs_once::BusinessKey;
 use sqs_once::key::{ItemId, Namespace};
 use sqs_once::store::{Item, Timestamp};
 use sqs_once::unstable::JsonPointer;
+use sqs_once::unstable::block::Place;
 
 use crate::name::{Joined, ids};
 use crate::{Group, State};
@@ -182,6 +183,13 @@ impl DeadLetter {
     /// The ARN of the queue that the message came from, if known. SQS and the consumers attach it when they move a message.
     pub fn source_arn(&self) -> Option<&str> {
         self.system(MOVED_FROM).or_else(|| self.added(SOURCE))
+    }
+
+    /// Its place behind the dead letters of its message group, if its queue keeps order.
+    pub(crate) fn place(&self) -> Option<Place> {
+        let is_ours = !self.is_moved_by_sqs();
+        let id = self.system("MessageDeduplicationId").filter(|_| is_ours);
+        Place::from_deduplication_id(id?)
     }
 
     /// The name of the queue that the message came from, if known.

@@ -7,12 +7,13 @@
 //! | [`Keys`] | finds, lists and changes the keys in a table |
 //! | [`KeyName`] | a key as users write it |
 //! | [`State`] | the state of a key |
-//! | [`Change`] | forgets or completes a key, opens or closes a breaker |
+//! | [`Change`] | forgets or completes a key, opens or closes a breaker, unblocks a message group |
 //! | [`BreakerName`], [`BreakerState`] | the breaker of a dependency |
 //! | [`DeadLetters`] | lists, redrives and drops the messages of a dead-letter queue, with the state of their keys |
 //! | [`Group`] | the dead letters with one cause |
 //! | [`sdk_config`], [`account`] | the user's own AWS settings |
 
+mod block;
 mod breaker;
 mod change;
 mod dead_letters;

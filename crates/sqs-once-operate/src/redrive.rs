@@ -214,7 +214,13 @@ impl DeadLetters {
             if stop() || !before(letter) {
                 return (at, self.release(&letters[at..]).await);
             }
-            if let Err(error) = self.delete(letter).await {
+            // A message that stays although its place has ended runs late if it is redriven, and can be dropped again.
+            let ended = self.end_place(letter).await;
+            let deleted = match ended {
+                Ok(()) => self.delete(letter).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = deleted {
                 // Report the first error, which is the cause.
                 let _ = self.release(&letters[at..]).await;
                 return (at, Err(error));
@@ -228,7 +234,7 @@ impl DeadLetters {
     /// interrupted at any point and started again: two copies of a message have the same business key. Messages of a
     /// FIFO queue are sent one by one, in order.
     ///
-    /// Completed messages stay, unless `even_completed` is set. In a FIFO queue, a message that stays keeps all later
+    /// Completed messages stay, unless `even_completed` is set, or their message group waits for them. In a FIFO queue, a message that stays keeps all later
     /// messages of its group. A message that fails again and returns during the run is not sent again, since the run
     /// might never end.
     ///
@@ -267,7 +273,10 @@ impl DeadLetters {
                     let fate = match letter.standing {
                         _ if sent.contains(letter.id_before()) => Fate::CameBack,
                         _ if !selection.has(letter) => Fate::NotSelected,
-                        Standing::Completed if !even_completed => Fate::Refused,
+                        // Its group waits for its place, and it is a duplicate.
+                        Standing::Completed if !even_completed && letter.place().is_none() => {
+                            Fate::Refused
+                        }
                         _ if group.is_some_and(|group| stuck.contains(group)) => Fate::Behind,
                         _ => Fate::Redriven,
                     };

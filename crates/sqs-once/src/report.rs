@@ -123,6 +123,7 @@ pub(crate) enum Untried {
     CallMade,
     BehindUndecided,
     BehindCopy,
+    OrderUnknown,
 }
 
 impl Untried {
@@ -144,6 +145,9 @@ impl Untried {
             Self::BehindCopy => {
                 "an earlier message of its group has the key of another message, which was not done yet"
             }
+            Self::OrderUnknown => {
+                "whether its group is behind a dead letter is not known, or its queue's settings can't keep the order"
+            }
         }
     }
 
@@ -159,6 +163,7 @@ impl Untried {
             | Self::CopyFailed
             | Self::BehindUndecided
             | Self::BehindCopy => Code::EarlierMessage,
+            Self::OrderUnknown => Code::OrderUnknown,
         }
     }
 
@@ -407,6 +412,8 @@ pub(crate) struct Tally {
     pub(crate) no_room: u64,
     /// Whether the process takes no further event, because code can't keep the lease of its key.
     pub(crate) is_draining: bool,
+    /// How long each message group of the batch has been blocked that is blocked after it.
+    pub(crate) blocked: Vec<Duration>,
     /// The counts of each route.
     pub(crate) routes: Vec<RouteTally>,
 }

@@ -10,8 +10,8 @@ pub use crate::conformance::attributes::{from_attributes, to_attributes};
 #[cfg(feature = "conformance")]
 pub use crate::conformance::claim::{claim, fresh_seeds};
 pub use crate::idempotency::{
-    Admission, Completed, Refusal, breaker, carried_over, ends_refused, on_claimed, on_committed,
-    on_completed, on_found, on_found_under_other_id, on_refused, takes_over,
+    Admission, Completed, Refusal, block, breaker, carried_over, ends_refused, on_claimed,
+    on_committed, on_completed, on_found, on_found_under_other_id, on_refused, takes_over,
 };
 pub use crate::key::json_pointer::JsonPointer;
 pub use crate::random::Random;

@@ -1,6 +1,8 @@
 //! `cargo sqs-once dlq`: the messages of a dead-letter queue, joined with the table of their keys.
 
 #[cfg(feature = "aws")]
+mod blocks;
+#[cfg(feature = "aws")]
 mod connect;
 #[cfg(feature = "aws")]
 mod drop;
@@ -54,6 +56,8 @@ enum DlqCommand {
     Show(ShowArgs),
     Redrive(RedriveArgs),
     Drop(DropArgs),
+    Blocks(BlocksArgs),
+    Unblock(UnblockArgs),
 }
 
 /// Selects the queue, and how to find its messages' keys.
@@ -246,6 +250,47 @@ struct DropArgs {
     change: ChangeArgs,
 }
 
+/// List the message groups that wait behind a dead letter
+///
+/// Reads the whole table. On a large table this costs read units and time. Only a FIFO queue whose consumer sets
+/// `keep_order` has such groups.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  cargo sqs-once dlq blocks --table orders-idempotency")]
+struct BlocksArgs {
+    /// The form of the result; `json` has a line for each group
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+
+    #[command(flatten)]
+    table: TableArgs,
+}
+
+/// Let a message group go on whose dead letters never come back
+///
+/// Shows the group and asks. Writes only if it has not changed since. Its new messages run at once, before those that
+/// still wait in the dead-letter queue. To keep the order, redrive those instead.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  cargo sqs-once dlq unblock --table orders-idempotency customer-7")]
+struct UnblockArgs {
+    /// The message group, as the producer names it
+    #[arg(value_name = "MESSAGE_GROUP")]
+    message_group: String,
+
+    /// The queue of the group, by name or ARN, if groups of several queues have this name
+    #[arg(long, value_name = "QUEUE")]
+    source_queue: Option<String>,
+
+    #[command(flatten)]
+    write: WriteArgs,
+
+    #[command(flatten)]
+    table: TableArgs,
+}
+
 /// Arguments of both changes.
 #[derive(Args)]
 struct ChangeArgs {
@@ -294,5 +339,7 @@ pub(crate) async fn dlq(args: DlqArgs) -> anyhow::Result<()> {
         DlqCommand::Show(args) => list::show(args, &interrupt).await,
         DlqCommand::Redrive(args) => redrive::redrive(args, &interrupt).await,
         DlqCommand::Drop(args) => drop::drop(args, &interrupt).await,
+        DlqCommand::Blocks(args) => blocks::blocks(&args).await,
+        DlqCommand::Unblock(args) => blocks::unblock(&args).await,
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Error, Result, anyhow, bail, ensure};
 use serde_json::json;
 use sqs_once::key::{ItemId, Namespace};
 use sqs_once::store::{Item, Status, Timestamp};
-use sqs_once::unstable::{Listed, Listing};
+use sqs_once::unstable::{Listed, Listing, block};
 use sqs_once_operate::{BreakerName, Change, KeyName, State};
 
 const NOT_FOUND: &str = "the table does not have this key: no message with it was ever claimed, or its completion has \
@@ -101,10 +101,11 @@ fn common_status(states: &[State]) -> Option<Status> {
 }
 
 /// Whether to list an item. Items that can't be read are in no state, but the user should see them.
-/// The items of breakers are not keys.
+/// The items of breakers and of blocked message groups are not keys.
 fn is_wanted((id, item): &Listed, states: &[State], now: Timestamp) -> bool {
     let state = match item {
         _ if BreakerName::from_id(id.as_str()).is_some() => return false,
+        _ if id.as_str().starts_with(block::PREFIX) => return false,
         Ok(item) => State::from_item(item, now),
         Err(_) => State::Unknown,
     };

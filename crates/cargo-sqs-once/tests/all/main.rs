@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[cfg(all(unix, feature = "aws"))]
+mod blocks;
+#[cfg(all(unix, feature = "aws"))]
 mod breaker;
 #[cfg(all(unix, feature = "aws"))]
 mod credentials;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod blocks;
 mod conformance;
 mod dead_letters;
 mod groups;

@@ -152,7 +152,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Returns what a message's queue says about its deliveries. Asks once for all records of the batch.
-    async fn queue_limits(&self, message: &Message) -> Option<QueueLimits> {
+    pub(super) async fn queue_limits(&self, message: &Message) -> Option<QueueLimits> {
         let Ok(_turn) = self.turns.queues.take(|| None::<Infallible>).await;
         let now = self.engine.driver().clock.now();
         let by = self.deadline.requests_by;
@@ -174,7 +174,7 @@ impl<'a> Batch<'a> {
             Report::Terminal { .. }
             | Report::InProgress { .. }
             | Report::Failed(_)
-            | Report::Untried(..) => record.is_last_delivery,
+            | Report::Untried(..) => record.is_last_delivery && !self.keeps_order(record.at),
         }
     }
 
@@ -442,7 +442,13 @@ impl<'a> Batch<'a> {
         cause.key.clone_from(&record.item);
         let message = &self.ledger.messages[record.at];
         let is_moved = match &self.engine.failed.ways_for(message).dead_letters {
-            Some(dead_letters) => self.send_dead_letter(record, &**dead_letters, &cause).await,
+            Some(dead_letters) => match self.take_place(record, cause.code).await {
+                Ok(place) => {
+                    cause.place = place;
+                    self.send_dead_letter(record, &**dead_letters, &cause).await
+                }
+                Err(()) => false,
+            },
             None => false,
         };
         Report::Terminal {

@@ -14,6 +14,7 @@ mod hooks;
 mod leaders;
 mod ledger;
 mod line;
+mod order;
 mod prepare;
 mod record;
 mod room;

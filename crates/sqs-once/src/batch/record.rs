@@ -124,10 +124,22 @@ impl<'a> Batch<'a> {
         // The batch may have stopped while the record before it ran. Then all of its rest was returned.
         while self.take(record.at) {
             record.taken_up = Some(Instant::now());
-            let report = self.attempt(&mut record, start.take()).await;
-            let mut report = report.unwrap_or_else(|early| early);
+            let behind = match self.is_behind(record.at) {
+                true => Box::pin(self.end_without_turn(&record)).await,
+                false => None,
+            };
+            let mut report = match behind {
+                Some(report) => report,
+                None => {
+                    let report = self.attempt(&mut record, start.take()).await;
+                    report.unwrap_or_else(|early| early)
+                }
+            };
             if self.ledger.is_fifo && !report.is_acknowledged() {
                 report = Box::pin(self.end_last_delivery(&mut record, report)).await;
+            }
+            if self.keeps_order(record.at) {
+                report = Box::pin(self.note_turn(&record, report)).await;
             }
             if let Some(stopped) = self.end(record, report) {
                 return self.return_group(rest, &stopped).await;
@@ -322,6 +334,11 @@ impl<'a> Batch<'a> {
                         .await;
                 }
             };
+            if self.keeps_order(record.at)
+                && let Some(report) = self.end_without_turn(record).await
+            {
+                return report;
+            }
             let warning = Code::Unprotected.because(UNPROTECTED);
             record.warnings.push(warning);
             let now = settings.idempotency.driver.clock.now();
@@ -379,6 +396,20 @@ impl<'a> Batch<'a> {
             self.unblock_batch_call(record);
         }
         let follows_unknown = candidate.follows_unknown;
+        if self.keeps_order(record.at)
+            && let Some(report) = Box::pin(self.end_without_turn(record)).await
+        {
+            if let Ok((Admission::Run { .. }, transaction)) = decided {
+                let claim = candidate.claim;
+                let owned = Owned {
+                    claim,
+                    transaction,
+                    follows_unknown,
+                };
+                self.release_unstarted(route, Some(&owned));
+            }
+            return Err(report);
+        }
         let (fence, first_attempt, transaction) = match decided {
             Ok((
                 Admission::Run {

@@ -1,7 +1,8 @@
 //! Runs the records of a batch: which of them start, and how the batch ends.
 
 use std::collections::{HashMap, VecDeque};
-use std::future::poll_fn;
+use std::convert::Infallible;
+use std::future::{pending, poll_fn};
 use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,6 +26,7 @@ use super::gate::{self, Gate, Way};
 use super::leaders::Leaders;
 use super::ledger::Ledger;
 use super::line::Limit;
+use super::order::Order;
 use super::record::{Lane, Routed};
 use super::settlements::{SettlementRequests, Settlements};
 use super::stop::Stop;
@@ -47,6 +49,8 @@ pub(super) struct Batch<'a> {
     pub(super) settlements: Settlements,
     /// `None` for a handler of single records.
     pub(super) together: Option<Together>,
+    /// `None` if no message is of a queue that keeps order.
+    pub(super) order: Option<Order>,
     pub(super) turns: Turns,
     pub(super) counts: Counts,
     /// The records that run, or were returned before.
@@ -81,15 +85,21 @@ pub(super) async fn run(engine: &Engine, ledger: &Ledger, deadline: Deadline, ru
     let settlements = unconstrained(batch.settlements.drive(&settlements));
     // It sees each change from here on.
     let gate = unconstrained(batch.gate.drive(engine.breakers.changes()));
+    let blocks = unconstrained(async {
+        batch.read_blocks().await;
+        pending::<Infallible>().await
+    });
     tokio::select! {
         // The records come first: those that are ready have asked before a request is built.
         biased;
         () = batch.records() => {}
         // A breaker opens or closes before the records that decided so are settled.
         never = gate => match never {},
+        never = blocks => match never {},
         never = claims => match never {},
         never = settlements => match never {},
     }
+    batch.count_blocks();
 }
 
 impl<'a> Batch<'a> {
@@ -113,6 +123,7 @@ impl<'a> Batch<'a> {
                 .batch_call()
                 .is_some()
                 .then(|| Together::of(engine, ledger, deadline, running.part())),
+            order: Order::of(engine, ledger),
             claims: Claims::new(in_flight),
             settlements: Settlements::new(in_flight),
             turns: Turns {

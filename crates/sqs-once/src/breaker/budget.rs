@@ -22,6 +22,18 @@ pub(crate) struct QueueLimits {
 }
 
 impl QueueLimits {
+    /// Returns the limits of a queue whose consumer counts the deliveries of a message itself. `None` if the queue does not
+    /// allow `more` than those: SQS could move a message before that, without a word.
+    pub(crate) fn counted(self, deliveries: u32, more: u32) -> Option<Self> {
+        match self.deliveries {
+            Deliveries::AtMost(most) if most < deliveries.saturating_add(more) => None,
+            _ => Some(Self {
+                deliveries: Deliveries::AtMost(deliveries),
+                ..self
+            }),
+        }
+    }
+
     /// Returns how long a message of this age may stay hidden at most. SQS deletes it at its expiry, even if it is hidden.
     /// Returns `None` for a message that is older than the retention, because then another retention holds.
     pub(crate) fn longest_hiding(self, age: Duration) -> Option<Duration> {

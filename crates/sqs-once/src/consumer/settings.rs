@@ -72,6 +72,13 @@ impl Settings {
         let backoff = common.checked_backoff()?;
         let has_backoff = backoff.is_some() || routes.iter().any(|route| route.backoff.is_some());
         let failed = self.failed.resolve(&env, clock, has_backoff)?;
+        if failed.keeps_order() && first.handler.inner.batch_call.is_some() {
+            return Err(ConfigError::conflicting(
+                "the setting `keep_order`",
+                "is of a batch handler, which gets the messages of a group at once",
+                "a handler of single messages",
+            ));
+        }
         let concurrency = self.concurrency.map(|concurrency| {
             let zero = || ConfigError::invalid("the setting `concurrency`", "is 0", "1 or more");
             NonZeroUsize::new(concurrency).ok_or_else(zero)

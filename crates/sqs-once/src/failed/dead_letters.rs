@@ -56,7 +56,10 @@ impl DeadLetters for DeadLetterQueue {
                 })
                 // The SDK sends a message again if an answer is lost. Within five minutes, a FIFO queue keeps only one
                 // copy.
-                .set_message_deduplication_id(is_fifo.then(|| message.id().to_owned()));
+                .set_message_deduplication_id(is_fifo.then(|| match cause.place {
+                    Some(place) => place.deduplication_id(message.id()),
+                    None => message.id().to_owned(),
+                }));
             let own = original(message)?;
             let whole = attributes(message, cause, self.function.as_deref())?;
             let adds = whole.len() > own.len();

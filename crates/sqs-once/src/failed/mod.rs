@@ -23,6 +23,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
 use crate::breaker::QueueLimits;
+use crate::idempotency::block::Place;
 use crate::key::ItemId;
 use crate::record::Message;
 use crate::report::{Code, Reason};
@@ -34,7 +35,7 @@ pub(crate) use backoff::Backoff;
 pub(crate) use isolated::Queues;
 #[cfg(feature = "sqs")]
 pub use queue::Queue;
-pub(crate) use settings::{FailedRecords, FailedSettings};
+pub(crate) use settings::{FailedRecords, FailedSettings, SILENT_DELIVERIES};
 
 #[derive(Clone)]
 pub(crate) struct Cause {
@@ -49,6 +50,8 @@ pub(crate) struct Cause {
     pub(crate) chain: String,
     /// The id of the key's item in the table, if the message has a key.
     pub(crate) key: Option<ItemId>,
+    /// Its place behind the dead letters of its message group, if its queue keeps order.
+    pub(crate) place: Option<Place>,
 }
 
 /// Creates a cause from a reason without further causes.
@@ -59,6 +62,7 @@ impl From<Reason> for Cause {
             chain: text.clone(),
             reason: text,
             key: None,
+            place: None,
         }
     }
 }

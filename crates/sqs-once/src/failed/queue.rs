@@ -1,5 +1,7 @@
 //! The settings of a queue whose messages the function receives.
 
+use std::num::NonZeroU32;
+
 use aws_sdk_sqs::Client;
 
 use crate::config::{QUEUE_URL, is_url};
@@ -32,6 +34,7 @@ pub struct Queue {
     pub(super) arn: Option<String>,
     pub(super) dead_letter_queue: Option<String>,
     pub(super) client: Option<Client>,
+    pub(super) keep_order: Option<NonZeroU32>,
 }
 
 impl Queue {
@@ -85,6 +88,22 @@ impl Queue {
         self
     }
 
+    /// Keeps the order of a FIFO queue's message groups behind a dead letter. A message is tried up to `deliveries` times.
+    /// Then it goes to the dead-letter queue, and every later message of its group goes behind it, untried and in order.
+    /// The group goes on when `dlq redrive --group` has brought them back and all have ended. Default: a group goes on
+    /// behind a dead letter.
+    ///
+    /// The dead-letter queue must be a FIFO queue. The queue's own `maxReceiveCount` must be at least `deliveries` + 100, or
+    /// absent: SQS also counts deliveries that reach no code, and moves a message at its limit without a word. Otherwise the
+    /// queue's messages are returned, with an `ERROR` line.
+    ///
+    /// Each batch costs one read of the store more, beside its first claims. A batch handler refuses to start with this
+    /// setting.
+    pub fn keep_order(mut self, deliveries: NonZeroU32) -> Self {
+        self.keep_order = Some(deliveries);
+        self
+    }
+
     /// Sets the SQS client, for your own credentials or endpoints. Default: a client with timeouts and the SDK's
     /// settings from the environment, which the first request to SQS creates.
     pub fn client(mut self, client: Client) -> Self {
@@ -100,6 +119,24 @@ impl Queue {
                 .dead_letter_queue
                 .or_else(|| any.dead_letter_queue.clone()),
             client: self.client.or_else(|| any.client.clone()),
+            keep_order: self.keep_order.or(any.keep_order),
+        }
+    }
+
+    /// Checks that dead letters keep their order, if they have to.
+    pub(super) fn check_order(&self) -> Result<(), ConfigError> {
+        let url = self.dead_letter_queue.as_deref();
+        let is_fifo = url.is_some_and(|url| url.trim_end_matches('/').ends_with(".fifo"));
+        match self.keep_order {
+            Some(_) if !is_fifo => Err(ConfigError::conflicting(
+                "the setting `keep_order`",
+                match url {
+                    Some(_) => "has a dead-letter queue that is no FIFO queue",
+                    None => "has no dead-letter queue",
+                },
+                "the URL of a FIFO queue in SQS_ONCE_DLQ_URL or `dead_letter_queue`",
+            )),
+            _ => Ok(()),
         }
     }
 

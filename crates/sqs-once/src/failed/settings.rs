@@ -1,6 +1,7 @@
 //! The settings for failed messages, from code and environment.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,9 @@ use super::{DeadLetters, Visibility};
 use super::{
     dead_letters::DeadLetterQueue, queue::Queue, sqs::LazyClient, visibility::SourceQueue,
 };
+
+/// How many more deliveries than those that are counted a queue that keeps order must allow.
+pub(crate) const SILENT_DELIVERIES: u32 = 100;
 
 /// The settings of the code.
 #[derive(Clone, Default)]
@@ -48,6 +52,8 @@ pub(crate) struct FailedRecords {
 pub(crate) struct Ways {
     pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,
     pub(crate) visibility: Option<Arc<dyn Visibility>>,
+    /// How often a message is tried before it blocks its message group.
+    pub(crate) keep_order: Option<NonZeroU32>,
 }
 
 impl FailedRecords {
@@ -65,8 +71,19 @@ impl FailedRecords {
         now: Timestamp,
         by: Instant,
     ) -> Option<QueueLimits> {
-        let queue = self.ways_for(message).visibility.as_deref()?;
-        self.limits.limits(queue, message, now, by).await
+        let ways = self.ways_for(message);
+        let queue = ways.visibility.as_deref()?;
+        let limits = self.limits.limits(queue, message, now, by).await?;
+        match ways.keep_order.filter(|_| message.is_fifo()) {
+            Some(deliveries) => limits.counted(deliveries.get(), SILENT_DELIVERIES),
+            None => Some(limits),
+        }
+    }
+
+    /// Returns whether a queue keeps the order of its message groups behind a dead letter.
+    pub(crate) fn keeps_order(&self) -> bool {
+        let mut ways = self.by_arn.values().chain([&self.others]);
+        ways.any(|ways| ways.keep_order.is_some())
     }
 
     /// Hides each message for its time from now; `ran` is how long its batch ran.
@@ -107,10 +124,12 @@ impl FailedSettings {
             queue.check()?;
             if let Some(arn) = &queue.arn {
                 let queue = queue.clone().or(&any);
+                queue.check_order()?;
                 let ways = self.ways(queue, &shared, clock, has_backoff);
                 failed.by_arn.insert(arn.clone(), ways);
             }
         }
+        any.check_order()?;
         failed.others = self.ways(any, &shared, clock, has_backoff);
         Ok(failed)
     }
@@ -122,6 +141,7 @@ impl FailedSettings {
         clock: &Arc<dyn Clock>,
         has_backoff: bool,
     ) -> Ways {
+        let keep_order = queue.keep_order;
         let dead_letter_queue = queue.dead_letter_queue;
         #[cfg(feature = "testing")]
         if let (Some(queues), None) = (&self.bench, &queue.client) {
@@ -130,12 +150,14 @@ impl FailedSettings {
                 dead_letters: dead_letter_queue
                     .map(|_| Arc::clone(&queues) as Arc<dyn DeadLetters>),
                 visibility: Some(queues),
+                keep_order,
             };
         }
         // A handler may ask for a pause, or another worker may hold a record's key. Outside Lambda, for example in a
         // test, neither should call AWS.
         let postpones = queue.client.is_some()
             || has_backoff
+            || keep_order.is_some()
             || process_env("AWS_LAMBDA_FUNCTION_NAME").is_some();
         let client = queue
             .client
@@ -152,6 +174,7 @@ impl FailedSettings {
         Ways {
             dead_letters,
             visibility,
+            keep_order,
         }
     }
 }

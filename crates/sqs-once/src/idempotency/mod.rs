@@ -2,6 +2,7 @@
 
 mod admit;
 mod also_read;
+pub mod block;
 pub mod breaker;
 mod cache;
 mod connect;
@@ -33,7 +34,7 @@ pub use protocol::{
     Admission, Completed, Refusal, carried_over, ends_refused, on_claimed, on_committed,
     on_completed, on_found, on_found_under_other_id, on_refused, takes_over,
 };
-pub(crate) use retry::Retries;
+pub(crate) use retry::{Retries, contended};
 pub(crate) use settings::{KeySettings, StoreSettings};
 pub(crate) use settle::{CommitsWith, Conclusion, PendingSettlement, Sent};
 pub(crate) use shared_settings::shared_settings;

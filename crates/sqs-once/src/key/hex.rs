@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 pub(crate) struct HexDigest([u8; 64]);
 
 impl HexDigest {
-    pub(super) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
         Self::end(Sha256::new_with_prefix(bytes))
     }
 

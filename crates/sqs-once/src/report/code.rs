@@ -39,6 +39,9 @@ pub(crate) enum Code {
     NotStarted,
     NoRoom,
     EarlierMessage,
+    BehindDeadLetter,
+    DeliveriesUsedUp,
+    OrderUnknown,
     NoOutcome,
 }
 
@@ -78,6 +81,9 @@ impl Code {
             Self::NotStarted => "not-started",
             Self::NoRoom => "no-room",
             Self::EarlierMessage => "earlier-message",
+            Self::BehindDeadLetter => "behind-dead-letter",
+            Self::DeliveriesUsedUp => "deliveries-used-up",
+            Self::OrderUnknown => "order-unknown",
             Self::NoOutcome => "no-outcome",
         }
     }

@@ -33,6 +33,7 @@ mod idempotency_effects;
 mod idempotency_run;
 mod imports;
 mod invalid_settings;
+mod keep_order;
 mod key_codecs;
 mod key_secret;
 mod keys;

@@ -11,7 +11,7 @@ use crate::telemetry::spans::queue;
 use super::{BatchMetrics, Group, Value, of_outcome};
 
 /// Each count that is not of an outcome, with its instrument and its unit.
-const COUNTERS: [(&str, &str, &str); 14] = [
+const COUNTERS: [(&str, &str, &str); 15] = [
     (
         "RecordsReceived",
         "messaging.client.consumed.messages",
@@ -28,12 +28,13 @@ const COUNTERS: [(&str, &str, &str); 14] = [
     ("DeadlineHits", "sqs_once.deadline.hits", "{record}"),
     ("NoRoom", "sqs_once.records.no_room", "{record}"),
     ("Draining", "sqs_once.batches.draining", "{batch}"),
+    ("BlockedGroups", "sqs_once.groups.blocked", "{group}"),
     ("StillRunning", "sqs_once.calls.still_running", "{call}"),
     ("ColdStart", "faas.coldstarts", "{coldstart}"),
 ];
 
 /// Each metric with a value per message or call, with its instrument, its unit, and its bucket bounds.
-const HISTOGRAMS: [(&str, &str, &str, &[f64]); 4] = [
+const HISTOGRAMS: [(&str, &str, &str, &[f64]); 5] = [
     ("MessageAge", "sqs_once.message.age", "s", &AGES),
     (
         "ReceiveCount",
@@ -48,6 +49,7 @@ const HISTOGRAMS: [(&str, &str, &str, &[f64]); 4] = [
         &DURATIONS,
     ),
     ("BatchDuration", "sqs_once.batch.duration", "s", &DURATIONS),
+    ("BlockAge", "sqs_once.group.block.age", "s", &AGES),
 ];
 /// The buckets of OpenTelemetry's conventions, and longer ones for functions.
 const DURATIONS: [f64; 17] = [
@@ -160,6 +162,7 @@ mod tests {
         let tally = Tally {
             no_room: 1,
             is_draining: true,
+            blocked: vec![Duration::ZERO],
             routes: vec![route],
             ..Tally::default()
         };

@@ -95,6 +95,11 @@ impl BatchMetrics {
         if tally.is_draining {
             of_batch.push(("Draining", Value::Count(1)));
         }
+        if !tally.blocked.is_empty() {
+            let ages = tally.blocked.iter().copied().map(millis);
+            of_batch.push(("BlockedGroups", Value::Count(tally.blocked.len() as u64)));
+            of_batch.push(("BlockAge", Value::Durations(ages.collect())));
+        }
         let mut groups = Vec::new();
         for counts in tally.routes {
             let records = messages.iter().zip(entries);

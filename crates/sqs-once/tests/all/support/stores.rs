@@ -218,6 +218,11 @@ impl TestStore {
         self.inner.get(&item_id(&BusinessKey::new(id).unwrap()))
     }
 
+    /// The item with this id.
+    pub(crate) fn get(&self, id: &ItemId) -> Option<Item> {
+        self.inner.get(id)
+    }
+
     /// Changes a key's item.
     pub(crate) fn change(&self, id: &str, change: impl FnOnce(&mut Item)) {
         let mut item = self.item(id).unwrap();
