@@ -270,12 +270,3 @@ async fn a_route_that_waits_does_not_hold_up_the_others() {
     assert!(quick_after < SECOND, "{quick_after:?}");
     assert_contains!(done.take().join(" "), "o-1");
 }
-
-#[tokio::test(start_paused = true)]
-async fn an_extractor_that_waits_too_long_is_cancelled_at_the_deadline() {
-    let keyed = Handler::decode(Text).key(|id: &String| id.clone());
-    let bench = Bench::new(keyed.call(async |_: String, _: Extracted| {}));
-    let answer = bench.run(event(["a", "never"])).await;
-    answer.assert_processed("a").assert_failed("never");
-    answer.assert_reason("never", "cancelled at the deadline");
-}

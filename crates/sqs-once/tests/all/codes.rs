@@ -1,21 +1,15 @@
-//! The code of each reason, in the line of its record.
+//! The codes of reasons, in the lines of their records. The tests of the subjects have the others.
 
-use serde_json::{Value, json};
-use sqs_once::body::{Decode, DecodeError, EventBridge, S3};
+use serde_json::Value;
 use sqs_once::consumer::{Named, Runnable};
-use sqs_once::extract::{Message, RecordEnd, RecordParts};
-use sqs_once::handler::{Done, Next};
+use sqs_once::extract::RecordEnd;
 use sqs_once::key::KeyError;
-use sqs_once::policy::{Dependency, MissingKey, PayloadMismatch, UnknownOutcome};
+use sqs_once::policy::{Dependency, UnknownOutcome};
 use sqs_once::store::{Status, StoreErrorKind};
-use sqs_once::{Consumer, Handler, HandlerError, ResultExt, Router};
-use tokio::time::timeout;
+use sqs_once::{Handler, HandlerError, ResultExt};
 
 use crate::support::database::{Booking, Turn, book};
-use crate::support::{
-    Bench, Line, Order, SECOND, Seen, Tested, body, codes, grouped, handling, json_body, noting,
-    orders, values,
-};
+use crate::support::{Bench, Line, Order, SECOND, Seen, Tested, codes, handling, noting, orders};
 
 /// Delivers a batch. Returns the outcome and the code in each record's line.
 async fn coded<Kind>(bench: &Tested<Kind>, records: impl IntoIterator<Item: Into<Value>>) -> String
@@ -30,31 +24,8 @@ where
     codes(&lines)
 }
 
-/// A consumer of values whose handler succeeds.
-fn succeeding(settings: impl FnOnce(Handler) -> Handler) -> Tested {
-    Bench::new().on(settings(values().call(async |_: Value| {})))
-}
-
-struct Panicking;
-
-impl Decode<Order> for Panicking {
-    fn decode(&self, _: &str, _: &Message) -> Result<Order, DecodeError> {
-        panic!("no words")
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_key_that_cant_be_used_has_a_code() {
-    let bench = succeeding(|it| it);
-    let keys = [body("{}"), body(r#"{"id": ""}"#)];
-    let told = "terminal: key-missing, terminal: key-invalid";
-    assert_eq!(coded(&bench, keys).await, told);
-
-    let bench = succeeding(|it| it.missing_key(MissingKey::Retry));
-    assert_eq!(coded(&bench, [body("{}")]).await, "failed: key-missing");
-    let bench = succeeding(|it| it.missing_key(MissingKey::ProcessUnprotected));
-    assert_eq!(coded(&bench, [body("{}")]).await, "processed: unprotected");
-
     let key = |order: &Order| match &*order.id {
         "error" => Err(KeyError::extractor("no key in 4111-1111")),
         "panic" => panic!("the key is 4111-1111"),
@@ -66,45 +37,8 @@ async fn a_key_that_cant_be_used_has_a_code() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_cant_be_read_has_a_code() {
-    let bench = succeeding(|it| it);
-    let told = "terminal: body-unreadable, terminal: body-unreadable";
-    assert_eq!(coded(&bench, [json!({}), body("{")]).await, told);
-    let bench = succeeding(|it| it.envelope(EventBridge));
-    let told = "terminal: envelope-unreadable";
-    assert_eq!(coded(&bench, [body("[]")]).await, told);
-    let bench = succeeding(|it| it.envelope(S3));
-    let test = body(r#"{"Service":"Amazon S3","Event":"s3:TestEvent","Bucket":"b"}"#);
-    assert_eq!(coded(&bench, [test]).await, "ignored: no-event");
-
-    let handler = Handler::decode(Panicking).key(|order: &Order| order.id.clone());
-    let bench = Bench::new().on(handler.call(async |_: Order| {}));
-    assert_eq!(coded(&bench, ["a"]).await, "terminal: preparation-panicked");
-
-    let bench = Bench::new();
-    let route = values().call(async |_: Value| {}).namespace("test");
-    let routes = Router::by_attribute("type").route("order", route);
-    let consumer = Consumer::new(routes)
-        .store(bench.store.clone())
-        .clock(bench.clock.clone());
-    bench.deliver(&consumer, ["a"]).await;
-    assert_eq!(codes(&bench.lines()), "terminal: no-route");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_key_that_is_taken_or_completed_has_a_code() {
-    let total = |total: u32| json_body(&json!({ "id": "a", "total": total }));
-    for (policy, ended) in [
-        (PayloadMismatch::Terminal, "terminal"),
-        (PayloadMismatch::Retry, "failed"),
-        (PayloadMismatch::Acknowledge, "duplicate"),
-    ] {
-        let bench = succeeding(|it| it.payload_mismatch(policy));
-        let told = format!("processed, {ended}: payload-mismatch");
-        assert_eq!(coded(&bench, [total(1), total(2)]).await, told);
-        assert_eq!(coded(&bench, [total(1)]).await, "duplicate");
-    }
-    let bench = succeeding(|it| it);
+async fn a_key_that_another_worker_has_has_a_code() {
+    let (bench, _) = noting();
     bench.foreign("a", Status::InProgress, SECOND);
     bench.foreign("b", Status::Unknown("EXPIRED".to_owned()), SECOND);
     let told = "in_progress: in-progress, failed: unknown-status";
@@ -144,13 +78,6 @@ async fn a_handler_that_fails_has_a_code() {
         "failed: handler-error, terminal: handler-error, failed: handler-panicked, processed";
     assert_eq!(coded(&bench, ["bad", "hopeless", "panic", "a"]).await, told);
 
-    let impatient = async |_: RecordParts, next: Next| {
-        let _ = timeout(SECOND, next.run()).await;
-        Ok::<_, HandlerError>(Done::default())
-    };
-    let bench = noting().0.with(|it| it.layer(impatient));
-    assert_eq!(coded(&bench, ["slow"]).await, "failed: handler-dropped");
-
     let refusing = async |end: RecordEnd| match end.message().id() {
         "m-0" => Err(HandlerError::retry("no mail")),
         _ => Err(HandlerError::terminal("no mail")),
@@ -188,8 +115,7 @@ async fn a_record_without_its_turn_has_a_code() {
     let bench = noting().0.with(|it| it.attempt_timeout(SECOND));
     assert_eq!(coded(&bench, ["slow"]).await, "failed: attempt-timeout");
 
-    let group = ["bad", "a"].map(|id| grouped("g", id));
+    // The copy of a record that has failed.
     let told = "failed: handler-error, failed: earlier-message";
-    assert_eq!(coded(&noting().0, group).await, told);
     assert_eq!(coded(&noting().0, ["bad", "bad"]).await, told);
 }

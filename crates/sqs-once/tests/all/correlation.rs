@@ -1,9 +1,7 @@
 //! Correlation IDs: their sources, and where they appear.
 
-use std::io::{PipeReader, Read};
 use std::sync::Arc;
 
-use crate::no_secrets::watch;
 use crate::support::envelope_bench::{attributed, event_bridge, publication};
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{
@@ -12,14 +10,10 @@ use crate::support::{
 };
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use sqs_once::body::{Auto, DecodeError, EventBridge, Opened};
+use sqs_once::HandlerError;
+use sqs_once::body::{Auto, DecodeError, EventBridge};
 use sqs_once::extract::{CorrelationId, Message};
 use sqs_once::telemetry::Telemetry;
-use sqs_once::{Handler, HandlerError};
-use tracing::level_filters::LevelFilter;
-use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::Layer;
-use tracing_subscriber::filter::Targets;
 
 const TRACE: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
 
@@ -39,7 +33,6 @@ fn logged(bench: &Bench) -> Vec<Option<String>> {
     ids.collect()
 }
 
-/// The record has this correlation ID.
 async fn assert_found(bench: &Tested, record: Value, expected: Option<&str>) {
     bench.run([record]).await;
     assert_eq!(logged(bench)[0].as_deref(), expected);
@@ -169,61 +162,4 @@ async fn a_handler_may_ask_for_it() {
     let optional = bench.consumer(messages().call(optional));
     let record = with(order("b"), json!({ "messageId": "optional" }));
     assert_eq!(bench.deliver(&optional, [record]).await, [""; 0]);
-}
-
-/// A subscriber in Lambda's format at level WARN, and its output.
-fn warnings() -> (PipeReader, DefaultGuard) {
-    let (output, writer) = std::io::pipe().unwrap();
-    let lines = tracing_subscriber::fmt::layer()
-        .json()
-        .flatten_event(true)
-        .with_writer(Arc::new(writer));
-    let only_warnings = Targets::new().with_default(LevelFilter::WARN);
-    (output, watch::beside(lines.with_filter(only_warnings)))
-}
-
-#[tokio::test(start_paused = true)]
-async fn whatever_is_logged_of_a_record_stands_in_its_span_at_every_level() {
-    let bench = Bench::new();
-    let (mut output, _guard) = warnings();
-    let envelope = OpenedBy(|_| {
-        tracing::warn!("the envelope speaks");
-        Ok(Opened::untouched())
-    });
-    let talkative = Handler::json::<IgnoredAny>()
-        .key(|_: &IgnoredAny| "o-1")
-        .call(async |_: IgnoredAny| {
-            tracing::warn!("the handler speaks");
-            Err::<(), _>("no such card")
-        })
-        .envelope(envelope)
-        .on_failure(async |_| Err("the pager is away".into()));
-    let record = with_attribute(order("a"), "correlation-id", "c-1");
-    bench.deliver(&bench.consumer(talkative), [record]).await;
-    let mut bytes = vec![0; 65536];
-    let written = output.read(&mut bytes).unwrap();
-    let lines = serde_json::Deserializer::from_slice(&bytes[..written]).into_iter::<Value>();
-    let lines: Vec<_> = lines.map(Result::unwrap).collect();
-    // The spans around the line with this message, outermost first.
-    let spans_of = |message: &str| {
-        let line = lines.iter().find(|line| line["message"] == message);
-        line.unwrap()["spans"].as_array().unwrap()
-    };
-
-    for line in [
-        "the handler speaks",
-        "a failure hook failed, which changes nothing",
-    ] {
-        let [invocation, record] = &spans_of(line)[..] else {
-            panic!("{line}: {lines:?}");
-        };
-        assert_eq!(invocation["name"], "invocation");
-        assert_eq!(record["name"], "record");
-        assert_eq!(record["message_id"], "m-0");
-        assert_eq!(record["correlation_id"], "c-1");
-        assert!(record["key"].as_str().unwrap().starts_with("test#"));
-    }
-    // The consumer has not parsed the envelope yet.
-    let spans = spans_of("the envelope speaks");
-    assert_eq!(spans.last().unwrap()["message_id"], "m-0");
 }

@@ -39,7 +39,6 @@ fn refusing(sqs: &Sqs) -> Tested {
     dead_lettering(sqs, DLQ, refusal(no_such_card))
 }
 
-/// Sends one record to the dead-letter queue.
 async fn moved(record: Value, error: impl Says) -> Value {
     let sqs = Sqs::default();
     let failed = dead_lettering(&sqs, DLQ, refusal(error))
@@ -62,12 +61,10 @@ fn string(value: &str) -> Value {
     json!({ "dataType": "String", "stringValue": value })
 }
 
-/// An order with these message attributes.
 fn with_attributes(attributes: Value) -> Value {
     with(order("o-1"), json!({ "messageAttributes": attributes }))
 }
 
-/// An order with this number of message attributes.
 fn with_own(count: usize) -> Value {
     let own = (0..count).map(|at| (format!("own-{at}"), string("x")));
     with_attributes(own.collect())

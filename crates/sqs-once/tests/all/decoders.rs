@@ -1,18 +1,21 @@
-//! Bodies that are not JSON.
+//! Bodies that are not JSON, or not the payload's. Bad input never causes a panic, a stall or a shared key.
 
 use std::io::Write;
 
 use crate::support::envelope_bench::publication;
 use crate::support::{
-    Bench, Notes, Order, Seen, Tested, assert_contains, body, order, with_attribute,
+    self, Bench, Notes, Order, Seen, Tested, assert_contains, body, codes, json_body, order,
+    with_attribute,
 };
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 use sqs_once::body::{Base64, Decode, DecodeError, Gzip, Json, Sns, Text};
 use sqs_once::extract::Message;
 use sqs_once::key::{KeyPart, MessageKey};
+use sqs_once::testing::{self, Event, Record};
 use sqs_once::{Batch, BatchOutcome, Handler, State, batch_handler, handler};
 
 /// A consumer whose payload is its own key, and the payloads that its handler received.
@@ -62,7 +65,6 @@ async fn base64_is_handed_over_as_bytes_and_all_else_is_terminal_alone_and_shows
     assert_eq!(line["reason"], "the body is not base64");
 }
 
-/// The body of a gzip of this text.
 fn gzip(text: &[u8]) -> String {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(text).unwrap();
@@ -145,17 +147,21 @@ impl Decode<u64> for Digits {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_decoder_of_ones_own_sees_body_and_message_and_its_words_are_the_reason() {
+async fn a_decoder_of_ones_own_sees_body_and_message_and_its_words_or_its_panic_end_a_record_alone()
+{
     let (bench, seen) = noting(Digits);
     let octal = with_attribute(body("17"), "radix", "8");
-    let failed = bench.run([body("ff"), octal, body("canary")]).await;
-    assert_eq!(failed, ["m-2"]);
+    let broken = with_attribute(body("1"), "radix", "4111-1111");
+    let records = [body("ff"), body("canary"), broken, octal];
+    assert_eq!(bench.run(records).await, ["m-1", "m-2"]);
     assert_eq!(seen.take(), [255, 15]);
+    let lines = bench.lines();
+    let told = "terminal: body-unreadable, terminal: preparation-panicked";
+    assert_eq!(codes(&lines[1..3]), told);
     let reason = "the body could not be decoded: they are no digits";
-    assert_eq!(bench.lines()[2]["reason"], reason);
+    assert_eq!(lines[1]["reason"], reason);
 }
 
-/// A payload whose fields are named in different ways.
 #[derive(Deserialize)]
 struct Named {
     #[serde(rename = "order_id")]
@@ -181,26 +187,6 @@ async fn a_missing_field_is_named_if_its_name_is_one_word() {
     }
 }
 
-/// A payload whose error quotes the rejected value.
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
-struct Picky;
-
-impl TryFrom<String> for Picky {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        Err(format!("invalid value: {text}, expected another"))
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-enum Strict {
-    #[allow(dead_code, reason = "nothing is ever one")]
-    Order { id: u64 },
-}
-
 async fn reasons<T: DeserializeOwned + Send + 'static>(bodies: &[&str]) -> Vec<String> {
     let keyed = Handler::decode(Json).key(MessageKey::attribute("key"));
     let bench = Bench::new().on(keyed.call(async |_: T| {}));
@@ -208,58 +194,6 @@ async fn reasons<T: DeserializeOwned + Send + 'static>(bodies: &[&str]) -> Vec<S
     assert_eq!(failed.len(), bodies.len());
     let lines = bench.lines().into_iter();
     lines.map(|line| line["reason"].clone()).collect()
-}
-
-/// The watch over the log finds the canaries.
-#[tokio::test(start_paused = true)]
-async fn a_body_that_does_not_fit_is_not_quoted_though_the_payload_types_error_does() {
-    let orders = [
-        "canary",
-        "{\"id\": canary}",
-        "{\"canary\": \"",
-        "\"canary",
-        "\"canary\"",
-        "[\"canary\"]",
-        "{\"id\": {\"canary\": 1}}",
-    ];
-    let strict = [
-        "{\"canary\": 1}",
-        "{\"Order\": {\"canary\": 1}}",
-        "{\"Order\": {\"id\": \"canary\"}}",
-    ];
-    let mut reasons = [
-        reasons::<Order>(&orders).await,
-        reasons::<Picky>(&["\"canary\""]).await,
-        reasons::<Strict>(&strict).await,
-    ]
-    .concat();
-    assert_eq!(reasons.len(), 11);
-    reasons.retain(|reason| reason.contains("canary"));
-    assert_eq!(reasons, [""; 0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_decoder_that_panics_makes_its_record_terminal_alone() {
-    let (bench, seen) = noting(Digits);
-    let broken = with_attribute(body("1"), "radix", "4111-1111");
-    assert_eq!(bench.run([body("1"), broken, body("2")]).await, ["m-1"]);
-    assert_eq!(seen.take(), [1, 2]);
-    assert_eq!(bench.outcomes(), "processed terminal processed");
-}
-
-#[tokio::test(start_paused = true)]
-async fn json_asked_for_by_name_is_the_default() {
-    let by_name = Handler::decode::<Order, _>(Json)
-        .key(|order: &Order| order.id.clone())
-        .call(async |_: Order| {});
-    let bench = Bench::new().on(by_name);
-    let (by_default, seen) = bench.noting();
-    let batch = || [order("a"), body("canary")];
-    assert_eq!(bench.run(batch()).await, ["m-1"]);
-    let reason = bench.lines()[1]["reason"].clone();
-    assert_eq!(bench.deliver(&by_default, batch()).await, ["m-1"]);
-    assert_eq!(bench.lines()[1]["reason"], reason);
-    assert_eq!(seen.take(), [""; 0], "a duplicate ran");
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,16 +219,49 @@ async fn together(lines: Batch<String>, State(seen): State<Seen>) -> BatchOutcom
 #[tokio::test(start_paused = true)]
 async fn a_message_is_opened_and_decoded_as_the_attribute_says_also_for_a_batch_handler() {
     let seen = Seen::default();
-    for consumer in [
-        unwrapped::consumer(seen.clone()),
-        together::consumer(seen.clone()),
-    ] {
-        let bench = Bench::new();
-        let consumer = consumer.store(bench.store.clone());
-        let consumer = consumer.clock(bench.clock.clone());
-        let published = body(&publication("p-1", "no json"));
-        let records = [published.clone(), published];
-        assert_eq!(bench.deliver(&consumer, records).await, [""; 0]);
+    let alone = unwrapped::consumer(seen.clone());
+    for consumer in [alone, together::consumer(seen.clone())] {
+        let published = Record::text(publication("p-1", "no json"));
+        let event = Event::new([published.clone(), published]);
+        let answer = testing::Bench::new(consumer).run(event).await;
+        answer.assert_all_acknowledged();
         assert_eq!(seen.take(), ["no json"]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn hostile_bodies_fail_or_run_but_neither_panic_nor_stall() {
+    let (bench, seen) = support::noting();
+    let deep = "[".repeat(200_000);
+    let deep_inside = format!(r#"{{"id": "deep", "x": {deep}{}}}"#, "]".repeat(200_000));
+    let megabyte = format!(r#"{{"id": "big", "x": "{}"}}"#, "y".repeat(1 << 20));
+    let records = [
+        body(&deep),
+        body(&deep_inside),
+        body(&megabyte),
+        body(r#"{"id": "\ud800"}"#),
+        body(r#"{"id": "ok", "x": "\ud800"}"#),
+        body(r#"{"id": "twice", "id": "again"}"#),
+        body("{\"id\": \"nul\\u0000\"}"),
+        body("\u{0}"),
+        body("1e999999"),
+        order("a"),
+    ];
+    let failed = bench.run(records).await;
+    for id in ["m-0", "m-3", "m-7", "m-8"] {
+        assert!(failed.iter().any(|failed| failed == id), "{id} ran");
+    }
+    let seen = seen.take();
+    for id in ["big", "nul\0", "a"] {
+        assert!(seen.iter().any(|seen| seen == id), "{id:?} did not run");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_of_ten_thousand_and_six_megabytes_runs() {
+    let (bench, seen) = support::noting();
+    let padding = "z".repeat(500);
+    let records = (0..10_000).map(|at| json_body(&json!({ "id": at.to_string(), "x": padding })));
+    assert_eq!(bench.run(records).await, [""; 0]);
+    assert_eq!(seen.len(), 10_000);
 }

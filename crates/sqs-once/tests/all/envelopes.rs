@@ -1,16 +1,21 @@
-//! The envelopes of SNS, EventBridge and S3: metadata, reasons and keys. The fuzzing of `envelope` checks the payloads.
+//! The envelopes of SNS, EventBridge and S3, and custom ones: metadata, reasons, keys, and when they are opened. The fuzzing
+//! of `envelope` checks the payloads.
 
+use std::slice;
+
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use sqs_once::body::{Auto, EventBridge, Opened, S3, Sns};
-use sqs_once::extract::EventBridgeMeta;
+use sqs_once::body::{Auto, DecodeError, Envelope, EventBridge, Opened, S3, Sns, Text};
+use sqs_once::extract::{EventBridgeMeta, FromRecord, Message, RecordParts, SnsMeta};
 use sqs_once::key::MessageKey;
+use sqs_once::{Batch, Handler, HandlerError};
 
 use crate::support::envelope_bench::{
     attributed, envelope_bench, event_bridge, publication, sample, sns, whole,
 };
 use crate::support::{
-    OpenedBy, assert_contains, assert_lacks, body, in_group, json_body, names, told, with,
-    with_attribute,
+    Bench, Notes, OpenedBy, Tested, assert_contains, assert_lacks, body, codes, in_group,
+    json_body, messages, names, told, with, with_attribute,
 };
 
 fn s3(object: &Value) -> Value {
@@ -45,26 +50,15 @@ async fn raw_delivery_passes_through_and_is_a_duplicate_of_what_came_in_an_envel
     let opening = envelope_bench(Sns, MessageKey::attribute("order-id"));
     let enveloped = attributed(r#"{"total": 1}"#, &[("order-id", "o-1")]);
     let raw = |order: &str| with_attribute(body(r#"{ "total":1 }"#), "order-id", order);
-    let batch = [json_body(&enveloped), raw("o-1"), raw("o-2")];
+    let other = with_attribute(body(r#"{ "total": 2 }"#), "order-id", "o-1");
+    let batch = [json_body(&enveloped), raw("o-1"), raw("o-2"), other];
     let ends = opening.ends(&batch).await;
     let expected = [("processed", ""), ("duplicate", ""), ("processed", "")];
-    assert_eq!(told(&ends), expected);
+    assert_eq!(told(&ends)[..3], expected);
+    assert_eq!(ends[3].0, "terminal");
+    assert_contains!(ends[3].1, "two different messages");
     let second = (r#"{ "total":1 }"#.to_owned(), None, None, None);
     assert_eq!(opening.given()[1], second);
-}
-
-#[tokio::test(start_paused = true)]
-async fn copies_of_an_event_that_differ_in_their_envelope_only_are_plain_duplicates() {
-    let opening = envelope_bench(Sns, MessageKey::json_pointer("/id"));
-    let batch = [
-        publication("n-1", r#"{"id": "a", "total": 1}"#),
-        publication("n-2", r#"{"id": "a", "total": 1}"#),
-        publication("n-3", r#"{"id": "a", "total": 2}"#),
-    ];
-    let ends = opening.ends(&batch.map(|text| body(&text))).await;
-    assert_eq!(told(&ends)[..2], [("processed", ""), ("duplicate", "")]);
-    assert_eq!(ends[2].0, "terminal");
-    assert!(ends[2].1.contains("two different messages"), "{ends:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -209,7 +203,6 @@ async fn an_s3_event_without_a_sequencer_has_no_key_of_its_own() {
     assert_eq!(outcomes, "terminal processed processed processed processed");
 }
 
-/// A forwarder added a tenant to the message, with another tenant in its body.
 #[tokio::test(start_paused = true)]
 async fn auto_opens_what_has_every_mark_of_an_envelope_and_takes_all_else_as_the_payload() {
     let text = "text";
@@ -262,7 +255,6 @@ async fn a_body_that_contradicts_an_attribute_of_its_message_is_terminal_and_tak
     assert_eq!(told(&ends), expected);
 }
 
-/// Gives an attribute two values.
 const CONTRADICTORY: OpenedBy = OpenedBy(|content| {
     let opened = Opened::new(content).with_attribute("tenant", "victim");
     Ok(opened.with_attribute("tenant", "attacker"))
@@ -288,4 +280,101 @@ async fn envelopes_in_one_another_that_contradict_each_other_or_themselves_are_t
         };
         assert_eq!(told(&opening.ends(&[json_body(&outer)]).await), [expected]);
     }
+}
+
+/// The format `tenant|payload`. Counts how often it is opened.
+#[derive(Clone, Default)]
+struct Tenanted(Notes<()>);
+
+#[derive(Clone)]
+struct Tenant(String);
+
+impl Envelope for Tenanted {
+    fn open(&self, content: &str, message: &Message) -> Result<Opened, DecodeError> {
+        self.0.add(());
+        assert_eq!(message.content(), message.body());
+        match content.split_once('|') {
+            Some(("nobody", _)) => Ok(Opened::ignored("nobody wants it")),
+            Some(("bomb", _)) => panic!("4111-1111"),
+            Some((tenant, payload)) => {
+                let opened = Opened::new(payload).with_attribute("tenant", tenant);
+                Ok(opened.with_metadata(Tenant(tenant.to_owned())))
+            }
+            None => Err(DecodeError::envelope("tenant", "it has no `|`")),
+        }
+    }
+}
+
+impl<S: Sync> FromRecord<S> for Tenant {
+    async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+        let tenant = parts.message().metadata::<Self>().cloned();
+        tenant.ok_or_else(|| HandlerError::terminal("no tenant"))
+    }
+}
+
+fn tenanted() -> (Tested, Tenanted) {
+    let envelope = Tenanted::default();
+    let handler = Handler::decode(Text).key(whole);
+    let handler = handler.call(async |payload: String, tenant: Tenant| {
+        assert_eq!(payload, format!("of {}", tenant.0));
+    });
+    (
+        Bench::new().on(handler.envelope(envelope.clone())),
+        envelope,
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_fails_ignores_or_panics_ends_its_record_alone() {
+    let (bench, _) = tenanted();
+    let batch = ["a|of a", "canary", "bomb|", "nobody|", "b|of b"].map(body);
+    assert_eq!(bench.run(batch).await, ["m-1", "m-2"]);
+    let broken = "the tenant envelope can't be opened: it has no `|`";
+    assert_contains!(bench.log.all(), broken, "nobody wants it");
+    let expected = "processed, terminal: envelope-unreadable, terminal: preparation-panicked, ignored: no-event, processed";
+    assert_eq!(codes(&bench.lines()), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_envelope_is_opened_when_its_record_is_taken_up_and_not_before_or_without_a_body() {
+    let (bench, envelope) = tenanted();
+    assert_eq!(bench.run([json!({})]).await, ["m-0"]);
+    let line = bench.line();
+    assert_eq!(codes(slice::from_ref(&line)), "terminal: body-unreadable");
+    assert_eq!(line["reason"], "the message has no body");
+    assert_eq!(envelope.0.len(), 0);
+    let batch = ["canary", "a|of a"].map(|content| in_group("g", body(content)));
+    // After the first failure, the consumer returns the rest of the group without opening it.
+    assert_eq!(bench.run(batch).await, ["m-0", "m-1"]);
+    assert_eq!(envelope.0.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_asks_for_an_envelope_that_was_not_there_is_told_so() {
+    let asking = messages().call(async |_: IgnoredAny, _: SnsMeta| {});
+    let bench = Bench::new().on(asking.envelope(Sns));
+    assert_eq!(bench.run([body("{}")]).await, ["m-0"]);
+    let line = bench.line();
+    assert_eq!(line["outcome"], "terminal");
+    assert_contains!(line["reason"], "asks for SnsMeta");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_handler_gets_what_is_opened_and_nothing_that_is_ignored() {
+    let handler = Handler::decode(Text).key(whole);
+    let handler = handler.call_batch(async |batch: Batch<String>| {
+        let mut outcome = batch.outcome();
+        for record in &batch {
+            let tenant = record.extract::<Tenant>().await?;
+            if *record.payload() == format!("of {}", tenant.0) {
+                outcome.succeeded(record);
+            }
+        }
+        Ok::<_, HandlerError>(outcome)
+    });
+    let bench = Bench::new().on(handler.envelope(Tenanted::default()));
+    let records = ["a|of a", "nobody|x", "bomb|x", "b|of b", "c|of a", "c|of b"].map(body);
+    assert_eq!(bench.run(records).await, ["m-2"]);
+    let outcomes = "processed ignored terminal processed duplicate duplicate";
+    assert_eq!(bench.outcomes(), outcomes);
 }

@@ -16,7 +16,6 @@ const ARN: &str = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:sqs-once
 const OTHER: &str = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:sqs-once/next-GhIjKl";
 const TEST: &str = "in_a_process_that_handles_a_key";
 
-/// The answer to a request for a secret.
 type Secrets = fn(&Value) -> (u16, Value);
 
 fn error(code: &str) -> (u16, Value) {
@@ -31,13 +30,10 @@ fn secrets(request: &Value) -> (u16, Value) {
     }
 }
 
-/// Runs the process below with these variables and these secrets.
-async fn run(secrets: Secrets, variables: &[(&str, &str)]) -> Output {
-    run_with(&Wire::always(Turn::By(secrets)).await, variables)
-}
-
-fn run_with(secrets: &Wire, variables: &[(&str, &str)]) -> Output {
-    this_program(module_path!(), TEST)
+/// Runs the process below with these variables and these secrets. Returns its output, and the requests for secrets.
+async fn run(secrets: Secrets, variables: &[(&str, &str)]) -> (Output, Vec<String>) {
+    let secrets = Wire::always(Turn::By(secrets)).await;
+    let output = this_program(module_path!(), TEST)
         .args(["--nocapture"])
         .env("TEST_SECRETS", "1")
         .env("AWS_ENDPOINT_URL_SECRETS_MANAGER", secrets.endpoint())
@@ -48,7 +44,8 @@ fn run_with(secrets: &Wire, variables: &[(&str, &str)]) -> Output {
         .env_remove("SQS_ONCE_ALSO_READ")
         .envs(variables.iter().copied())
         .output()
-        .unwrap()
+        .unwrap();
+    (output, secrets.seen())
 }
 
 /// The line that the process prints.
@@ -89,12 +86,8 @@ async fn in_a_process_that_handles_a_key() {
     let ends_at = || SystemTime::now() + Duration::from_secs(30);
     let work = || async { Ok::<_, HandlerError>(()) };
     idempotency.until(ends_at()).run("o-1", work).await.unwrap();
-    let mut own = "";
-    for (name, id) in ids("o-1") {
-        if store.get(&id).is_some() {
-            own = name;
-        }
-    }
+    let mut all = ids("o-1").into_iter();
+    let (own, _) = all.find(|(_, id)| store.get(id).is_some()).unwrap();
     let mut known = Vec::new();
     for (name, id) in ids("o-2") {
         let mut item = Item::new(id, Status::Completed);
@@ -119,17 +112,7 @@ async fn in_a_process_that_handles_a_key() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn the_secret_is_fetched_once_for_work_of_every_kind() {
-    let wire = Wire::always(Turn::By(secrets)).await;
-    let also = ("SQS_ONCE_ALSO_READ", "nothing");
-    let variables = [("SQS_ONCE_KEY_SECRET_ARN", ARN), also];
-    let said = said(&run_with(&wire, &variables));
-    assert_eq!(said, "string, knows string");
-    assert_eq!(wire.seen(), ["GetSecretValue"]);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn the_variables_choose_the_secret_and_what_is_read_besides() {
+async fn the_variables_choose_the_secret_and_what_is_read_besides_and_each_is_fetched_once() {
     for (secret, also, expected) in [
         (None, None, "none, knows none"),
         (None, Some(ARN), "none, knows none string"),
@@ -142,8 +125,10 @@ async fn the_variables_choose_the_secret_and_what_is_read_besides() {
         let secret = secret.map(|arn| ("SQS_ONCE_KEY_SECRET_ARN", arn));
         let also = also.map(|arn| ("SQS_ONCE_ALSO_READ", arn));
         let variables: Vec<_> = secret.into_iter().chain(also).collect();
-        let said = said(&run(secrets, &variables).await);
-        assert_eq!(said, expected, "{variables:?}");
+        let (output, requests) = run(secrets, &variables).await;
+        assert_eq!(said(&output), expected, "{variables:?}");
+        let named = variables.iter().filter(|(_, arn)| arn.starts_with("arn:"));
+        assert_eq!(requests, vec!["GetSecretValue"; named.count()]);
     }
 }
 
@@ -164,7 +149,7 @@ async fn a_secret_that_is_missing_denied_empty_or_short_keeps_the_function_from_
         (secrets, "hunter2-is-no-arn", "the ARN of a secret"),
     ] {
         for variable in ["SQS_ONCE_KEY_SECRET_ARN", "SQS_ONCE_ALSO_READ"] {
-            let output = run(secrets, &[(variable, arn)]).await;
+            let (output, _) = run(secrets, &[(variable, arn)]).await;
             let said = said(&output);
             assert!(said.starts_with(variable) && said.contains(why), "{said}");
             // The output may contain the setting, but never the secret.
@@ -172,6 +157,7 @@ async fn a_secret_that_is_missing_denied_empty_or_short_keeps_the_function_from_
             assert!(!all.contains("hunter2"), "{all}");
         }
     }
-    let said = said(&run(secrets, &[("SQS_ONCE_ALSO_READ", "no-secret")]).await);
+    let (output, _) = run(secrets, &[("SQS_ONCE_ALSO_READ", "no-secret")]).await;
+    let said = said(&output);
     assert!(said.contains("is where its keys are already"), "{said}");
 }

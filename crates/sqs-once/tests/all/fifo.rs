@@ -2,8 +2,8 @@
 
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{
-    DLQ, Notes, Order, SECOND, Seen, Tested, assert_contains, grouped, handling, in_groups, noting,
-    order, set, with,
+    DLQ, Notes, Order, SECOND, Seen, Tested, assert_contains, codes, grouped, handling, in_groups,
+    noting, order, set, with,
 };
 use serde_json::json;
 use sqs_once::Handler;
@@ -32,8 +32,12 @@ async fn after_a_failure_the_rest_of_that_group_is_returned_unclaimed_and_others
     assert!(!steps.take().iter().any(|step| step.ends_with("a2")));
     assert!(bench.store.item("a2").is_none());
     assert!(bench.store.item("b2").is_some());
+    let lines = bench.lines();
+    let earlier = "failed: earlier-message";
+    let expected = format!("failed: handler-error, processed, {earlier}, {earlier}, processed");
+    assert_eq!(codes(&lines), expected);
     let expected = "an earlier message of its group failed";
-    assert_contains!(bench.lines()[2]["reason"], expected);
+    assert_contains!(lines[2]["reason"], expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,13 +104,8 @@ async fn deliver_thrice(bench: &Tested, mut left: Vec<String>) -> Vec<String> {
     left
 }
 
-/// A queue that delivers three times, and a consumer that notes its orders.
-fn thrice(has_dead_letters: bool) -> (Tested, Seen, Sqs) {
-    thrice_with(has_dead_letters, |it| it)
-}
-
-/// The same with these settings of the handler.
-fn thrice_with(
+/// A queue that delivers three times, and a consumer that notes its orders, with these settings of the handler.
+fn thrice(
     has_dead_letters: bool,
     settings: impl FnOnce(Handler) -> Handler,
 ) -> (Tested, Seen, Sqs) {
@@ -131,7 +130,7 @@ async fn each_message_behind_one_that_always_fails_is_tried_before_its_last_deli
         (&["hopeless-1", "hopeless-2"], &["no use", "no use"]),
     ] {
         for has_dead_letters in [true, false] {
-            let (bench, seen, sqs) = thrice(has_dead_letters);
+            let (bench, seen, sqs) = thrice(has_dead_letters, |it| it);
             let left = deliver_thrice(&bench, ten(first)).await;
             let case = format!("{first:?} {has_dead_letters}");
             let mut tried = seen.take();
@@ -152,7 +151,7 @@ async fn each_message_behind_one_that_always_fails_is_tried_before_its_last_deli
 
 #[tokio::test(start_paused = true)]
 async fn a_group_behind_a_message_that_another_worker_has_is_tried_on_its_last_delivery() {
-    let (bench, seen, sqs) = thrice(true);
+    let (bench, seen, sqs) = thrice(true, |it| it);
     bench.foreign("o-0", Status::InProgress, 3600 * SECOND);
     assert!(deliver_thrice(&bench, ten(&[])).await.is_empty());
     assert_eq!(seen.take(), ten(&[])[1..]);
@@ -164,7 +163,7 @@ async fn a_message_that_is_cancelled_on_its_last_delivery_is_moved_and_costs_the
     // With a timeout of its own, it leaves time for the others.
     for (timeout, tried) in [(Some(2 * SECOND), 10), (None, 1)] {
         let timed = |it| set(it, timeout, Handler::attempt_timeout);
-        let (bench, seen, sqs) = thrice_with(true, timed);
+        let (bench, seen, sqs) = thrice(true, timed);
         let left = deliver_thrice(&bench, ten(&["slow-0"])).await;
         let mut called = seen.take();
         called.dedup();

@@ -120,6 +120,7 @@ async fn payloads_whose_fields_differ_are_duplicates_with_a_warning_and_their_va
         (secret(), secret(), more(), uncompared),
         (fields(), fields(), order(2), mismatch),
         (total(), total(), order(2), mismatch),
+        (total(), total(), more(), "duplicate, "),
         (whole(), whole(), order(2), mismatch),
         (secret(), secret(), order(2), mismatch),
         (whole(), whole(), order(1), "duplicate, "),
@@ -205,25 +206,6 @@ async fn a_completion_without_a_fingerprint_is_a_plain_duplicate_for_a_consumer_
     assert_eq!(bench.outcomes(), "duplicate processed");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_good_duplicate_behind_a_message_that_differs_is_a_duplicate() {
-    for (policy, returned) in [
-        (PayloadMismatch::Retry, &["m-0", "m-2"][..]),
-        (PayloadMismatch::Acknowledge, &[]),
-    ] {
-        let bench = Bench::new().on(whole().payload_mismatch(policy));
-        bench.run([order(1)]).await;
-        bench.lines();
-        assert_eq!(bench.run([2, 1, 3, 1].map(order)).await, returned);
-        let mut ends = bench.lines();
-        ends.retain(|line| ["m-1", "m-3"].contains(&&*line["message_id"]));
-        for line in ends {
-            assert_eq!(line["outcome"], "duplicate");
-            assert!(!line.contains_key("reason"), "{line:?}");
-        }
-    }
-}
-
 fn batches() -> BatchHandler {
     orders().call_batch(async |orders: Batch<Order>| orders.all_succeeded())
 }
@@ -271,16 +253,31 @@ async fn another_payload_is_a_dead_letter_at_once_and_each_time_until_its_key_is
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_one_batch_too_only_the_message_with_another_payload_is_a_dead_letter() {
-    let sqs = Sqs::default();
-    let bench = charged(whole(), |it| with_dead_letters(it, &sqs)).await;
-    // Behind a message that runs, and behind one that differs itself.
-    let new = [1, 2, 1].map(|total| of("new", total));
-    let records = new.into_iter().chain([2, 2, 1].map(order));
-    assert_eq!(bench.run(records).await, [""; 0]);
-    let expected = "processed terminal duplicate terminal terminal duplicate";
-    assert_eq!(bench.outcomes(), expected);
-    assert_eq!(sqs.reasons().len(), 3);
+async fn in_one_batch_too_only_the_message_with_another_payload_ends_as_the_policy_says() {
+    for (policy, ends, failed, dead_letters) in [
+        (PayloadMismatch::Terminal, "terminal", &[][..], 4),
+        (
+            PayloadMismatch::Retry,
+            "failed",
+            &["m-1", "m-3", "m-4", "m-6"],
+            0,
+        ),
+        (PayloadMismatch::Acknowledge, "duplicate", &[], 0),
+    ] {
+        let sqs = Sqs::default();
+        let handler = whole().payload_mismatch(policy);
+        let bench = charged(handler, |it| with_dead_letters(it, &sqs)).await;
+        // Behind a message that runs, and behind one that differs itself.
+        let new = [1, 2, 1].map(|total| of("new", total));
+        let records = new.into_iter().chain([2, 2, 1, 3, 1].map(order));
+        assert_eq!(bench.run(records).await, failed);
+        let other = format!("{ends}: payload-mismatch");
+        let expected = format!(
+            "processed, {other}, duplicate, {other}, {other}, duplicate, {other}, duplicate"
+        );
+        assert_eq!(codes(&bench.lines()), expected);
+        assert_eq!(sqs.reasons().len(), dead_letters);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use sqs_once::extract::RecordEnd;
 use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::telemetry::Outcome;
-use sqs_once::{Completion, HandlerError, IdempotencyToken, ResultExt};
+use sqs_once::{Completion, HandlerError, IdempotencyToken};
 use tokio::time::sleep;
 
 /// The message ID, the outcome and the completion's value that each call of a hook received.
@@ -89,16 +89,21 @@ async fn a_hook_gets_the_token_of_its_events_handler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_gets_the_reason_of_the_log_and_shows_no_completions_value() {
+async fn a_hook_gets_reason_and_code_of_the_log_and_shows_no_completions_value() {
     let (reasons, notes) = Notes::pair();
-    let noting = notes.of(|end: RecordEnd| (end.reason().map(str::to_owned), format!("{end:?}")));
+    let noting = notes.of(|end: RecordEnd| {
+        let why = end.reason().map(str::to_owned).zip(end.code());
+        (why, format!("{end:?}"))
+    });
     let bench = on_done(noting.clone()).with(|it| it.on_failure(noting));
     bench.run(["o-1", "bad-1"]).await;
     let noted = reasons.take_sorted();
-    let [(None, shown), (Some(reason), _)] = &noted[..] else {
+    let [(None, shown), (Some((reason, code)), _)] = &noted[..] else {
         panic!("{noted:?}");
     };
-    assert_eq!(*reason, bench.lines()[1]["reason"]);
+    let line = &bench.lines()[1];
+    assert_eq!((*code, reason), ("handler-error", &line["reason"]));
+    assert_eq!(*code, line["code"]);
     assert_contains!(shown, "RecordEnd");
     assert_lacks!(shown, "r-o-1");
 }
@@ -285,29 +290,6 @@ async fn as_many_hooks_run_at_once_as_handlers_may() {
     let batch = (0..10).map(|at| format!("o-{at}"));
     assert_eq!(bench.run(batch).await, [""; 0]);
     assert_eq!(at_once.most(), 3);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_hook_learns_the_code_that_the_log_has() {
-    let codes = Notes::default();
-    let seen = codes.clone();
-    let bench = handling(async |_: Order| Err::<(), _>(HandlerError::terminal("no card")));
-    let bench = bench.with(|it| {
-        it.on_failure(move |end| {
-            seen.add((end.outcome(), end.code()));
-            std::future::ready(Ok(()))
-        })
-    });
-    bench.run(["a"]).await;
-    assert_eq!(codes.take(), [(Outcome::Terminal, Some("handler-error"))]);
-    assert_eq!(bench.line()["code"], "handler-error");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_hooks_terminal_error_makes_its_record_terminal() {
-    let bench = on_done(async |_: RecordEnd| Err("gone").terminal());
-    assert_eq!(bench.run(["o-1"]).await, ["m-0"]);
-    assert_eq!(bench.outcomes(), "terminal");
 }
 
 #[tokio::test(start_paused = true)]

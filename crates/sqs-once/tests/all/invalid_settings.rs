@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::process::passes;
+use crate::support::process::{has, passes};
 use crate::support::{DLQ, OpenedBy, Order, SECOND, STANDARD, TestStore, assert_contains, orders};
 use sqs_once::body::{Auto, EventBridge, Opened, Sns};
 use sqs_once::consumer::{Cache, Margins, Queue, Runnable};
@@ -19,7 +19,6 @@ fn with_key(key: impl KeyExtractor<Order>) -> Handler {
     handler.namespace("test")
 }
 
-/// A batch handler with a key that can't be read.
 fn with_batch_key() -> BatchHandler {
     let keyed = Handler::json::<Order>().key(MessageKey::json_pointer("id"));
     let handler = keyed.call_batch(async |all: Batch<Order>| all.all_succeeded());
@@ -179,11 +178,10 @@ async fn init_refuses_a_lease_margin_below_one_second_in_the_environment_too() {
 
 #[tokio::test]
 async fn init_refuses_a_secret_in_the_environment_that_would_hide_nothing() {
-    let test = "init_refuses_a_secret_in_the_environment_that_would_hide_nothing";
     let variable = "SQS_ONCE_KEY_SECRET_ARN";
-    if std::env::var_os(variable).is_none() {
-        let arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:keys-AbCdEf";
-        return passes(module_path!(), test, &[(variable, arn)]);
+    let arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:keys-AbCdEf";
+    if !has!(&[(variable, arn)]) {
+        return;
     }
     for (handler, why) in [
         (plain().ids(Ids::readable()), "the ids are readable"),

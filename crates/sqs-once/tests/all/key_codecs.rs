@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::{Notes, Order, handling, one, several, values};
 use serde_json::Value;
-use sqs_once::key::{ItemId, KeyCodec, KeyError, KeyPart, KeyWriter, Namespace};
+use sqs_once::key::{ItemId, KeyCodec, KeyError, KeyPart, KeyWriter};
 use sqs_once::store::{Item, Status};
 use sqs_once::testing::Bench;
 use sqs_once::{BusinessKey, Handler, IdempotencyToken};
@@ -174,14 +174,4 @@ async fn a_key_without_an_id_makes_its_record_terminal_and_asks_nothing_of_the_s
     answer.assert_terminal("m-1").assert_processed("m-2");
     answer.assert_reason("m-1", "text that is JSON itself");
     assert_eq!(bench.store().requests(), 2, "the other's claim and record");
-}
-
-#[test]
-fn a_namespace_is_a_codec_of_ids_that_can_be_read_or_not() {
-    let namespace = Namespace::new("payments").unwrap();
-    let key = BusinessKey::new("o-1").unwrap();
-    for namespace in [namespace.clone(), namespace.readable_keys(true)] {
-        let codec = KeyCodec::from(namespace.clone());
-        assert_eq!(codec.item_id(&key).unwrap(), namespace.item_id(&key));
-    }
 }

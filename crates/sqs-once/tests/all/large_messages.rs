@@ -1,13 +1,13 @@
 //! Messages whose body is in S3.
 
 use serde_json::{Value, json};
-use sqs_once::body::LargeMessages;
-use sqs_once::body::Sns;
+use sqs_once::body::{LargeMessages, Sns};
 use sqs_once::extract::Message;
 use sqs_once::testing::{Answer, Bench, Event, Record};
-use sqs_once::{Consumer, Handler, HandlerError};
+use sqs_once::{Consumer, Handler};
 use std::sync::Arc;
 
+use crate::router::{self, Done};
 use crate::support::envelope_bench::publication;
 use crate::support::s3::{S3, Turn};
 use crate::support::sqs::Sqs;
@@ -32,23 +32,9 @@ pub(crate) fn with_order(key: &str) -> S3 {
     s3
 }
 
-/// A consumer that notes the IDs of the orders that it handles.
-pub(crate) fn noting(settings: LargeMessages, handled: &Notes<String>) -> Consumer {
-    Consumer::new(handler(handled)).large_messages(settings)
-}
-
-/// A handler that notes the IDs of its orders.
-pub(crate) fn handler(handled: &Notes<String>) -> Handler {
-    let handled = handled.clone();
-    let handler = orders().call(move |order: Order| {
-        let handled = handled.clone();
-        async move {
-            order.obey().await?;
-            handled.add(order.id);
-            Ok::<_, HandlerError>(())
-        }
-    });
-    handler.namespace("orders")
+/// A consumer that notes its orders: `orders o-1`.
+pub(crate) fn noting(settings: LargeMessages, handled: &Done) -> Consumer {
+    Consumer::new(router::noting("orders", handled)).large_messages(settings)
 }
 
 pub(crate) fn pointer(bucket: &str, key: &str) -> String {
@@ -82,7 +68,7 @@ async fn the_pointers_of_all_libraries_are_followed() {
         let s3 = with_order("orders/1");
         let (answer, handled) = handled(settings(&s3), &body).await;
         answer.assert_processed("m-1");
-        assert_eq!(handled, ["o-1"], "{body}");
+        assert_eq!(handled, ["orders o-1"], "{body}");
         assert_eq!(s3.requests(), ["GET large-messages/orders/1"]);
         assert_eq!(s3.paths().len(), 1, "a lifecycle rule deletes it");
     }
@@ -203,7 +189,7 @@ async fn messages_can_name_only_the_objects_of_their_queue() {
         assert_ended(&run(&pointer(bucket, key)).await, Some(why));
         assert_eq!(s3.requests(), [""; 0], "{key:?}");
         run(ORDER).await.assert_processed("m-1");
-        assert_eq!(handled.take(), ["o-1"], "the key is free");
+        assert_eq!(handled.take(), ["orders o-1"], "the key is free");
     }
     for key in [
         "orders/1",
@@ -287,7 +273,7 @@ async fn the_key_and_the_payload_of_a_duplicate_are_those_of_the_body() {
     let answer = bench.run(event).await;
     answer.assert_processed("m-1");
     answer.assert_duplicate("m-2").assert_duplicate("m-3");
-    assert_eq!(handled.take(), ["o-1"]);
+    assert_eq!(handled.take(), ["orders o-1"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -300,5 +286,5 @@ async fn records_whose_body_does_not_come_by_the_deadline_return_alone() {
     let answer = bench.run(Event::new(records)).await;
     answer.assert_retried(["m-1"]).assert_processed("m-2");
     answer.assert_reason("m-1", "the deadline came before its payload was there");
-    assert_eq!(handled.take(), ["o-1"]);
+    assert_eq!(handled.take(), ["orders o-1"]);
 }

@@ -9,7 +9,8 @@ use sqs_once::producer::{Offload, Outgoing, OutgoingError};
 use sqs_once::testing::{Bench, Event, Record};
 use sqs_once::{Consumer, Handler};
 
-use crate::large_messages::{BUCKET, CLASS, ORDER, assert_ended, handler, noting, settings};
+use crate::large_messages::{BUCKET, CLASS, ORDER, assert_ended, noting, settings};
+use crate::router;
 use crate::support::envelope_bench::attributed;
 use crate::support::s3::{S3, Turn};
 use crate::support::sqs::Sqs;
@@ -117,7 +118,7 @@ async fn a_consumer_can_require_a_mac_that_only_senders_with_its_secret_can_writ
     // Without raw delivery, SNS puts the attributes into its envelope.
     let attributes = [("business-key", "s:o-1"), ("pointer-mac", &*mac.unwrap())];
     let record = Record::json(&attributed(&body, &attributes));
-    let handler = handler(&Notes::default()).envelope(Sns);
+    let handler = router::noting("orders", &Notes::default()).envelope(Sns);
     let consumer = Consumer::new(handler).large_messages(requiring);
     let answer = Bench::new(consumer).run(Event::new([record])).await;
     answer.assert_processed("m-1");

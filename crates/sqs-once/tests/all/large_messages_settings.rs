@@ -16,20 +16,16 @@ use crate::support::{AtOnce, Log, Notes, Order, SECOND, assert_contains, codes, 
 const VARIABLE: &str = "SQS_ONCE_LARGE_MESSAGES";
 
 /// A variable applies to all tests of a process, so the test runs other processes.
-#[test]
-fn the_variable_names_the_objects_of_each_queue() {
-    let this = "in_a_process_with_the_variable_the_consumer_has_its_queues";
-    let both = format!("{QUEUE}=large-messages/orders/*,\n {REFUNDS}=large-messages/refunds/*");
-    let nested = format!("{QUEUE}=large-messages/*,{REFUNDS}=large-messages/refunds/*");
-    let no_arn = "orders=large-messages/orders/*";
-    for text in [&both, &nested, "large-messages", no_arn] {
-        passes(module_path!(), this, &[(VARIABLE, text)]);
-    }
-}
-
 #[tokio::test(start_paused = true)]
-async fn in_a_process_with_the_variable_the_consumer_has_its_queues() {
+async fn the_variable_names_the_objects_of_each_queue() {
     let Ok(variable) = std::env::var(VARIABLE) else {
+        let this = "the_variable_names_the_objects_of_each_queue";
+        let both = format!("{QUEUE}=large-messages/orders/*,\n {REFUNDS}=large-messages/refunds/*");
+        let nested = format!("{QUEUE}=large-messages/*,{REFUNDS}=large-messages/refunds/*");
+        let no_arn = "orders=large-messages/orders/*";
+        for text in [&both, &nested, "large-messages", no_arn] {
+            passes(module_path!(), this, &[(VARIABLE, text)]);
+        }
         return;
     };
     let s3 = with_order("refunds/1");
@@ -129,7 +125,6 @@ async fn a_queue_whose_prefix_contains_anothers_keeps_the_function_from_starting
 
 const MIB: usize = 1024 * 1024;
 
-/// A body of this many bytes.
 fn body(id: &str, bytes: usize) -> String {
     let frame = json!({ "id": id, "rest": "" }).to_string().len();
     json!({ "id": id, "rest": "x".repeat(bytes - frame) }).to_string()
@@ -161,10 +156,14 @@ fn limited(s3: &S3, [max_size, max_memory]: [usize; 2], handler: impl Runnable) 
     Bench::new(consumer).timeout(120 * SECOND)
 }
 
-/// Only in a process of its own.
+/// In a process of its own.
 #[tokio::test(start_paused = true)]
-async fn in_a_process_that_measures_its_memory() {
+async fn the_bodies_of_a_batch_take_no_more_memory_than_allowed() {
     let Ok(distinct) = std::env::var("DISTINCT") else {
+        for distinct in ["1", "20"] {
+            let this = "the_bodies_of_a_batch_take_no_more_memory_than_allowed";
+            passes(module_path!(), this, &[("DISTINCT", distinct)]);
+        }
         return;
     };
     let distinct: usize = distinct.parse().unwrap();
@@ -179,14 +178,6 @@ async fn in_a_process_that_measures_its_memory() {
     let grown = peak() - before;
     // The stand-in's answers and the allocator take some more. 100 bodies would take 100 MiB.
     assert!(grown < 60, "{grown} MiB");
-}
-
-#[test]
-fn the_bodies_of_a_batch_take_no_more_memory_than_allowed() {
-    for distinct in ["1", "20"] {
-        let this = "in_a_process_that_measures_its_memory";
-        passes(module_path!(), this, &[("DISTINCT", distinct)]);
-    }
 }
 
 #[tokio::test(start_paused = true)]

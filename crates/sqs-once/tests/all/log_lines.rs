@@ -5,17 +5,22 @@ use std::fs;
 
 use crate::guides::files;
 use crate::support::process::{Process, is_logging};
-use crate::support::{assert_contains, invoke, values};
+use crate::support::{OpenedBy, assert_contains, invoke, values};
 use lambda_runtime::Context;
 use serde_json::{Value, json};
+use sqs_once::body::Opened;
 use sqs_once::store::MemoryStore;
 use sqs_once::telemetry::{Outcome, Telemetry};
 use sqs_once::testing::{Event, Record};
 use sqs_once::{Consumer, HandlerError, Router};
 
 const RUN: &str = "in_a_process_that_handles_two_batches";
+const WARNS: &str = "TEST_WARNS";
 
 async fn pay(order: Value) -> Result<(), HandlerError> {
+    if std::env::var_os(WARNS).is_some() {
+        tracing::warn!("the handler speaks");
+    }
     tracing::info!(step = "charge", "said by the handler");
     tracing::debug!("said in detail");
     crate::support::pay(order).await
@@ -26,7 +31,15 @@ async fn in_a_process_that_handles_two_batches() {
     if !is_logging().await {
         return;
     }
-    let handler = values().call(pay).namespace("payments");
+    let mut handler = values().call(pay).namespace("payments");
+    if std::env::var_os(WARNS).is_some() {
+        let envelope = OpenedBy(|_| {
+            tracing::warn!("the envelope speaks");
+            Ok(Opened::untouched())
+        });
+        handler = handler.envelope(envelope);
+        handler = handler.on_failure(async |_| Err("the pager is away".into()));
+    }
     let mut consumer = match std::env::var_os("ROUTED") {
         Some(_) => {
             let routes = Router::by_attribute("correlation-id");
@@ -56,7 +69,6 @@ async fn in_a_process_that_handles_two_batches() {
     std::process::exit(0);
 }
 
-/// The log lines of a run with these variables.
 fn lines(variables: &[(&str, &str)]) -> Vec<Value> {
     let lines = Process::start(module_path!(), RUN, variables).rest();
     let lines = lines.iter().map(|line| serde_json::from_str(line).unwrap());
@@ -129,6 +141,22 @@ fn a_sampled_invocation_and_nothing_outside_of_it_says_everything_from_debug_on(
     assert!(outside.all(|line| line["level"] != "DEBUG" && line["level"] != "TRACE"));
     assert_eq!(said(&rate("0"), "said in detail").len(), 0);
     assert_eq!(said(&lines(&[]), "said in detail").len(), 0);
+}
+
+#[test]
+fn whatever_is_logged_of_a_record_names_it_at_every_level() {
+    let lines = lines(&[(WARNS, "1"), ("AWS_LAMBDA_LOG_LEVEL", "WARN")]);
+    assert!(lines.iter().all(|line| line["level"] != "INFO"));
+    let last = |message: &str| said(&lines, message).pop().unwrap();
+    let of_hook = "a failure hook failed, which changes nothing";
+    for line in [last("the handler speaks"), last(of_hook)] {
+        assert_eq!(line["function_request_id"], "r-2");
+        assert_eq!(line["message_id"], "m-2");
+        assert_eq!(line["correlation_id"], "checkout-7");
+        assert!(line["key"].as_str().unwrap().starts_with("payments#"));
+    }
+    // The consumer has not parsed the envelope yet.
+    assert_eq!(last("the envelope speaks")["message_id"], "m-2");
 }
 
 #[test]

@@ -13,7 +13,6 @@ use crate::support::{TestStore, assert_contains, invoke, named, values};
 use lambda_runtime::Context;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use sqs_once::key::Ids;
 use sqs_once::store::{StoreError, StoreErrorKind};
@@ -188,26 +187,6 @@ struct Told {
     flag: bool,
 }
 
-/// The line of such an event. No other member may be in it, and none twice.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "the members that every line has")]
-struct Line {
-    timestamp: String,
-    level: String,
-    target: String,
-    message: String,
-    text: String,
-    plain: String,
-    later: String,
-    debugged: String,
-    float: Box<RawValue>,
-    signed: i64,
-    unsigned: u64,
-    wide: Box<RawValue>,
-    flag: bool,
-}
-
 impl Told {
     fn log(&self) {
         let plain = &self.spanned;
@@ -228,19 +207,25 @@ impl Told {
     }
 
     fn check(&self, line: &str) {
-        let line: Line = serde_json::from_str(line.strip_suffix('\n').unwrap())
-            .unwrap_or_else(|error| panic!("{error}: {line}"));
-        assert_eq!([&line.message, &line.text], [&self.message, &self.text]);
-        assert_eq!([&line.plain, &line.later], [&self.spanned; 2]);
-        assert_eq!(line.debugged, format!("{:?}", self.spanned));
+        let raw = |number: &str| {
+            let (_, value) = line.split_once(&format!("\"{number}\":")).unwrap();
+            value.split([',', '}']).next().unwrap()
+        };
         let float = f64::from_bits(self.float);
         match float.is_finite() {
-            true => assert_eq!(line.float.get().parse::<f64>(), Ok(float)),
-            false => assert_eq!(line.float.get(), "null"),
+            true => assert_eq!(raw("float").parse::<f64>(), Ok(float)),
+            false => assert_eq!(raw("float"), "null"),
         }
-        assert_eq!(line.wide.get(), self.wide);
-        let numbers = (line.signed, line.unsigned, line.flag);
-        assert_eq!(numbers, (self.signed, self.unsigned, self.flag));
+        assert_eq!(raw("wide"), self.wide);
+        let mut line = without_timestamp(line);
+        let members = line.as_object_mut().unwrap();
+        assert!(members.remove("float").is_some() && members.remove("wide").is_some());
+        let expected = json!({
+            "level": "INFO", "target": module_path!(), "message": self.message, "text": self.text,
+            "plain": self.spanned, "later": self.spanned, "debugged": format!("{:?}", self.spanned),
+            "signed": self.signed, "unsigned": self.unsigned, "flag": self.flag,
+        });
+        assert_eq!(line, expected);
     }
 }
 

@@ -5,7 +5,6 @@
 mod also_read;
 mod also_read_attempts;
 mod async_decoders;
-mod bad_input;
 mod batch;
 mod batch_handlers;
 mod batch_handlers_fifo;
@@ -49,7 +48,6 @@ mod namesakes;
 mod next_event;
 mod no_secrets;
 mod outages;
-mod own_envelopes;
 mod powertools_items;
 mod producer;
 mod protocol_decisions;

@@ -17,7 +17,6 @@ use sqs_once::testing::{Event, Record};
 use sqs_once::{BusinessKey, Consumer, ResultExt, Router, Writes, spawn_blocking};
 
 const RUN: &str = "in_a_process_that_handles_batches";
-/// The variable that chooses the batches.
 const RUNS: &str = "TEST_RUNS";
 const EMF: (&str, &str) = ("SQS_ONCE_METRICS", "emf");
 const LAMBDA: (&str, &str) = ("AWS_LAMBDA_FUNCTION_NAME", "payments-function");
@@ -131,7 +130,6 @@ async fn in_a_process_that_handles_batches() {
     std::process::exit(0);
 }
 
-/// The metric documents of a run with these variables.
 fn documents(variables: &[(&str, &str)]) -> Vec<Value> {
     let lines = Process::start(module_path!(), RUN, variables).rest();
     let documents = lines.iter().filter(|line| line.contains("\"_aws\""));

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::{Bench, Notes, Tested, assert_contains, body, in_group, json_body, set, with};
+use crate::support::{
+    Bench, Notes, Tested, assert_contains, body, codes, in_group, json_body, set, with,
+};
+use crate::testing_kit::Hidden;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use sqs_once::extract::Attempt;
-use sqs_once::handler::{Done, IntoOutcome};
 use sqs_once::key::{ItemId, KeyExtractor, MessageKey};
 use sqs_once::policy::MissingKey;
 use sqs_once::{BusinessKey, Handler, HandlerError, IdempotencyToken, ResultExt, State, Writes};
@@ -50,20 +52,21 @@ fn noting(policy: MissingKey) -> (Tested, Seen) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_in_an_attribute_that_the_message_lacks_is_missing_with_the_attributes_name() {
-    async fn reason(key: impl KeyExtractor<Order>) -> String {
-        let handler = Handler::json::<Order>().key(key).call(async |_: Order| {});
-        let bench = Bench::new().on(handler);
-        bench.run([body("{}")]).await;
-        bench.lines()[0]["reason"].to_string()
+async fn a_key_in_an_attribute_that_is_missing_or_binary_is_none_with_a_reason_that_names_it() {
+    async fn reason_of(key: impl KeyExtractor<Order>, record: Value) -> String {
+        let bench = Bench::new().on(keyed(key));
+        assert_eq!(bench.run([record]).await, ["m-0"]);
+        bench.line()["reason"].clone()
     }
+    let reason = |key| reason_of(key, body("{}"));
     let says =
         |name: &str| format!("the business key is missing: the message has no attribute `{name}`");
     let pair = (
         MessageKey::json_pointer("/ends"),
         MessageKey::attribute("tenant"),
     );
-    assert_eq!(reason(pair).await, "the business key is missing");
+    let missing = "the business key is missing";
+    assert_eq!(reason_of(pair, body("{}")).await, missing);
     let sequence = "SequenceNumber";
     for (key, name) in [
         (MessageKey::attribute("tenant"), "tenant"),
@@ -73,17 +76,10 @@ async fn a_key_in_an_attribute_that_the_message_lacks_is_missing_with_the_attrib
     ] {
         assert_eq!(reason(key).await, says(name));
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_binary_attribute_is_no_key_and_the_reason_says_so() {
-    let keyed = Handler::json::<Order>().key(MessageKey::attribute("tenant"));
-    let bench = Bench::new().on(keyed.call(async |_: Order| {}));
     let mut record = body("{}");
     record["messageAttributes"]["tenant"] = json!({ "dataType": "Binary", "binaryValue": "AP8=" });
-    assert_eq!(bench.run([record]).await, ["m-0"]);
-    let expected = "the business key is a binary attribute: only text";
-    assert_contains!(bench.lines()[0]["reason"], expected);
+    let binary = reason_of(MessageKey::attribute("tenant"), record).await;
+    assert_contains!(binary, "the business key is a binary attribute: only text");
 }
 
 const KEYLESS: &str = "without a business key: not protected against duplicates";
@@ -95,15 +91,16 @@ async fn a_record_without_a_key_is_terminal_by_default_or_returns_and_the_store_
         (Some(MissingKey::Terminal), "terminal"),
         (Some(MissingKey::Retry), "failed"),
     ] {
-        let bench = Bench::new().on(keyed(|order: &Order| order.id.clone()));
-        let bench = bench.with(|it| set(it, policy, Handler::missing_key));
+        let keyed = keyed(|order: &Order| BusinessKey::new(&("order", &order.id)));
+        let bench = Bench::new().on(set(keyed, policy, Handler::missing_key));
         let keys = [json!(null), json!(""), json!("a")].map(|key| json!({ "id": key }));
         let records = [json!({})].into_iter().chain(keys);
         let failed = bench.run(records.map(|it| json_body(&it))).await;
         assert_eq!(failed, ["m-0", "m-1", "m-2"]);
         // An empty key is not a missing one.
-        let expected = format!("{outcome} {outcome} terminal processed");
-        assert_eq!(bench.outcomes(), expected);
+        let missing = format!("{outcome}: key-missing");
+        let expected = format!("{missing}, {missing}, terminal: key-invalid, processed");
+        assert_eq!(codes(&bench.lines()), expected);
         assert_eq!(bench.store.take_calls(), [("claim", 1), ("settle", 1)]);
     }
 }
@@ -120,9 +117,10 @@ async fn an_unprotected_record_runs_every_time_without_a_claim_and_its_line_says
     assert_eq!(ids.iter().filter(|id| id.is_some()).count(), 1);
     let requests = [("claim", 1), ("settle", 1), ("claim", 1)];
     assert_eq!(bench.store.take_calls(), requests);
-    let lines = bench.lines();
-    for line in lines.iter().filter(|line| line["message_id"] != "m-1") {
-        assert_eq!(line["outcome"], "processed");
+    let mut lines = bench.lines();
+    lines.retain(|line| line["message_id"] != "m-1");
+    assert_eq!(codes(&lines), ["processed: unprotected"; 4].join(", "));
+    for line in lines {
         assert_eq!(line["level"], "WARN");
         assert_eq!(line["reason"], KEYLESS);
         assert!(!line.contains_key("key"));
@@ -152,18 +150,6 @@ async fn an_unprotected_record_that_fails_is_returned_and_says_both() {
 
 fn keyed(key: impl KeyExtractor<Order>) -> Handler {
     Handler::json().key(key).call(async |_: Order| {})
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_function_or_a_tuple_that_lacks_a_part_of_its_key_has_no_key() {
-    for consumer in [
-        keyed(|order: &Order| BusinessKey::new(&("order", &order.id))),
-        keyed((MessageKey::message_id(), MessageKey::json_pointer("/id"))),
-    ] {
-        let bench = Bench::new().on(consumer.missing_key(MissingKey::Retry));
-        assert_eq!(bench.run([body("{}")]).await, ["m-0"]);
-        assert_eq!(bench.outcomes(), "failed");
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,25 +198,13 @@ async fn in_a_message_group_unprotected_records_keep_their_order() {
     assert_eq!(ids, [id("a"), None, id("b"), None]);
 }
 
-/// A custom outcome whose type does not show that it contains writes.
-struct Reserved(Writes);
-
-impl IntoOutcome for Reserved {
-    fn into_outcome(self) -> Result<Done, HandlerError> {
-        self.0.into_outcome()
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn writes_without_a_key_are_never_acknowledged_unwritten() {
-    let alone = async |_: Order| Reserved(Writes::new());
-    let alone = Handler::json()
-        .key(|order: &Order| order.id.clone())
-        .call(alone);
-    let bench = Bench::new();
-    let consumer = bench.consumer(alone.missing_key(MissingKey::ProcessUnprotected));
+    let keyed = Handler::json().key(|order: &Order| order.id.clone());
+    let alone = keyed.call(async |_: Order| Hidden(Writes::new()));
+    let bench = Bench::new().on(alone.missing_key(MissingKey::ProcessUnprotected));
     let records = [body("{}"), body(r#"{"id": "a"}"#)];
-    assert_eq!(bench.deliver(&consumer, records).await, ["m-0"]);
+    assert_eq!(bench.run(records).await, ["m-0"]);
     assert_eq!(bench.outcomes(), "terminal processed");
     assert_eq!(bench.store.take_commits().len(), 1);
 }

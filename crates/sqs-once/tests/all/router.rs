@@ -11,12 +11,13 @@ use sqs_once::extract::{EventBridgeMeta, RecordEnd};
 use sqs_once::policy::Dependency;
 use sqs_once::telemetry::Outcome::{Processed, Terminal};
 use sqs_once::testing::{Bench, Event, Record};
-use sqs_once::{Completion, Consumer, Handler, IdempotencyToken, ResultExt, Router, State};
+use sqs_once::{Completion, Consumer, Handler, IdempotencyToken, Router, State};
 use tokio::time::sleep;
 
 use crate::support::database::{Database, Ledger};
+use crate::support::envelope_bench::{attributed, event_bridge};
 use crate::support::{
-    AtOnce, Log, Mode, Notes, Order, SECOND, TestStore, invoke, json_body, orders,
+    AtOnce, Log, Mode, Notes, Order, SECOND, TestStore, codes, invoke, json_body, orders,
 };
 
 #[derive(Deserialize)]
@@ -83,6 +84,10 @@ async fn each_message_goes_to_the_route_of_its_type_with_a_payload_type_and_keys
     answer.assert_duplicate("m-1").assert_duplicate("m-2");
     let expected = ["charge o-1", "refund 500 of o-1"];
     assert_eq!(done.take_sorted(), expected);
+    for route in ["charge", "refund"] {
+        let id = bench.in_route(route).item("o-1").await.unwrap().id;
+        assert!(id.as_str().starts_with(&format!("{route}#")), "{id}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -191,10 +196,13 @@ async fn a_message_without_a_route_is_terminal_calls_the_routers_hook_and_the_ot
         answer.assert_terminal(id).assert_reason(id, &why);
     }
     assert_eq!(failures.take_sorted(), ["o-1", "o-2"]);
-    let routes = log.take("sqs_once::record").into_iter();
-    let routes: Vec<_> = routes.filter_map(|mut line| line.remove("route")).collect();
+    let mut lines = log.take("sqs_once::record");
+    lines.sort_by_key(|line| line["message_id"].clone());
+    let expected = "terminal: no-route, terminal: no-route, processed";
+    assert_eq!(codes(&lines), expected);
     // In the line of each record with a route.
-    assert_eq!(routes, ["charge"]);
+    let routes = lines.iter().filter_map(|line| line.get("route"));
+    assert!(routes.eq(["charge"]), "{lines:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,15 +215,6 @@ async fn a_message_without_a_route_may_return_or_go_to_the_fallback() {
     bench.run(strange()).await.assert_processed("o-1");
     bench.run(strange()).await.assert_duplicate("o-1");
     assert_eq!(done.take(), ["other o-1"]);
-}
-
-/// An event of this type, as EventBridge sends it.
-fn event_bridge(kind: &str, id: &str) -> Record {
-    let event = json!({
-        "id": "e-1", "source": "shop", "detail-type": kind, "detail": { "id": id }, "account": "1",
-        "time": "2026-01-01T00:00:00Z", "region": "eu-central-1", "resources": [], "version": "0",
-    });
-    Record::json(&event)
 }
 
 #[tokio::test(start_paused = true)]
@@ -231,11 +230,9 @@ async fn a_route_is_chosen_by_a_field_a_function_the_detail_type_or_an_attribute
     let of_kind = |kind: Value| Record::json(&json!({ "id": "o-1", "meta": { "kind": kind } }));
     let ordered = || Router::by_detail_type();
     let opening = || by_type().defaults(Handler::defaults().envelope(Sns));
-    let enveloped = json!({
-        "Type": "Notification", "MessageId": "n-1", "TopicArn": "arn:aws:sns:eu-central-1:1:orders",
-        "Message": r#"{"id":"o-1"}"#, "Timestamp": "2026-01-01T00:00:00Z",
-        "MessageAttributes": { "type": { "Type": "String", "Value": "7" } },
-    });
+    let placed = event_bridge("e-1", r#"{"id":"o-1"}"#);
+    let of_detail_type = |kind| Record::text(placed.replace("OrderPlaced", kind));
+    let enveloped = attributed(r#"{"id":"o-1"}"#, &[("type", "7")]);
     for (routes, record, outcome) in [
         (by_kind(), of_kind(json!("7")), Processed),
         (by_kind(), of_kind(json!(7)), Processed),
@@ -244,8 +241,8 @@ async fn a_route_is_chosen_by_a_field_a_function_the_detail_type_or_an_attribute
         (by_function(), of_kind(json!("7")), Processed),
         (by_function(), of_kind(json!("none")), Terminal),
         (by_function(), Record::json("panics"), Terminal),
-        (ordered(), event_bridge("7", "o-1"), Processed),
-        (ordered(), event_bridge("?", "o-1"), Terminal),
+        (ordered(), of_detail_type("7"), Processed),
+        (ordered(), of_detail_type("?"), Terminal),
         (opening(), Record::json(&enveloped), Processed),
     ] {
         let done = Done::default();
@@ -266,8 +263,9 @@ async fn a_route_by_the_detail_type_sees_what_is_inside_the_event() {
     let placed = orders().call(noting);
     let placed = placed.envelope(EventBridge).namespace("placed");
     let routes = Router::by_detail_type().route("OrderPlaced", placed);
-    let event = Event::new([event_bridge("OrderPlaced", "o-1")]);
-    Bench::new(routes).run(event).await.assert_processed("m-1");
+    let placed = Record::text(event_bridge("e-1", r#"{"id":"o-1"}"#));
+    let answer = Bench::new(routes).run(Event::new([placed])).await;
+    answer.assert_processed("m-1");
     let seen = ("o-1".to_owned(), Some("OrderPlaced".to_owned()));
     assert_eq!(types.take(), [seen]);
 }
@@ -287,29 +285,6 @@ async fn a_granted_claim_waits_for_no_lookup_of_another_route() {
     let retried = bench.deliver(&consumer, records).await;
     assert_eq!(retried, ["m-0"]);
     assert_eq!(done.take(), ["charge o-1"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_open_breaker_returns_the_records_of_the_routes_that_depend_on_it_and_no_others() {
-    let (done, calls) = (Done::default(), AtOnce::default());
-    let paying = orders().call(move |_: Order| {
-        let _counted = calls.enter();
-        async { Err::<(), _>("no answer").unavailable("payments") }
-    });
-    let paying = paying.namespace("pay").depends_on("payments");
-    let routes = charges_and_refunds(&done).route("pay", paying);
-    let consumer = Consumer::new(routes).concurrency(1);
-    let bench = Bench::new(consumer).max_receive_count(5);
-    let record = |at: usize| order(["pay", "charge"][at % 2], &format!("o-{at}"));
-    let answer = bench.run(Event::new((0..40).map(record))).await;
-    assert_eq!(answer.retried().len(), 20);
-    answer.assert_reason("o-38", "unavailable: payments: its breaker is open");
-    assert_eq!(done.take().len(), 20);
-    // After the pause, one message is tried, and the other route does not wait for it.
-    bench.clock().advance(31 * SECOND);
-    let again = Event::new((40..80).map(record));
-    let answer = bench.run(again).await;
-    assert_eq!((answer.retried().len(), done.take().len()), (20, 20));
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,14 +5,13 @@ use sqs_once::body::{EventBridge, Sns};
 use sqs_once::extract::RecordEnd;
 use sqs_once::key::{Ids, KeyCodec, KeySecret, Namespace};
 use sqs_once::policy::{Dependency, MissingKey, PayloadMismatch, UnknownOutcome};
-use sqs_once::store::Status;
 use sqs_once::telemetry::Outcome::{self, Duplicate, Failed, Processed, Terminal};
 use sqs_once::testing::{Bench, Event, Record};
 use sqs_once::{BusinessKey, Consumer, Handler, HandlerError, ResultExt, Router, Writes};
 use tokio::time::Instant;
 
 use crate::router::{
-    Done, by_type, charges_and_refunds, noting, noting_in, of_type, order, refund, refunding,
+    Done, by_type, charges_and_refunds, noting, noting_in, of_type, order, refunding,
 };
 use crate::support::database::Ledger;
 use crate::support::{Mode, Notes, Order, SECOND, assert_contains, orders, refusal, values};
@@ -166,25 +165,6 @@ async fn routes_with_each_mode_work_in_one_batch() {
     assert_eq!(done.take().len(), 0);
     let refused = bench.run(Event::new([order("writes", "refused")])).await;
     refused.assert_terminal("refused");
-}
-
-#[tokio::test(start_paused = true)]
-async fn keys_and_waiting_for_another_worker_are_of_each_route() {
-    let done = Done::default();
-    let waiting = noting("charge", &done).in_progress_wait(5 * SECOND);
-    let routes = by_type().route("charge", waiting);
-    let bench = Bench::new(routes.route("refund", refunding(&done)));
-    bench.in_route("charge").another_worker_claims("o-1").await;
-    bench.in_route("refund").another_worker_claims("r-1").await;
-    let began = Instant::now();
-    let free = order("charge", "r-1").message_id("free");
-    let event = Event::new([order("charge", "o-1"), refund("r-1", 1), free]);
-    let answer = bench.run(event).await;
-    answer.assert_in_progress("o-1").assert_in_progress("r-1");
-    answer.assert_processed("free");
-    let item = bench.in_route("charge").item("r-1").await;
-    assert_eq!(item.unwrap().status, Status::Completed);
-    assert!(began.elapsed() >= 4 * SECOND);
 }
 
 #[tokio::test(start_paused = true)]

@@ -58,13 +58,11 @@ fn deliveries(text: &str) -> Vec<Value> {
     records.collect()
 }
 
-/// Failing orders on their first delivery.
 fn failing(count: usize) -> Vec<Value> {
     let ids: Vec<_> = (0..count).map(|at| format!("bad-{at}")).collect();
     deliveries(&ids.join(" "))
 }
 
-/// The entries of each request.
 fn entries(sqs: &Sqs) -> Vec<Vec<Value>> {
     let requests = sqs.asked("ChangeMessageVisibilityBatch").into_iter();
     let entries = requests.map(|one| one["Entries"].as_array().unwrap().clone());

@@ -7,9 +7,6 @@ use crate::support::{Bench, Line, Order, SECOND, Tested, order, orders, with};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-/// The visibility timeout that the queue reports.
-const ASKED: &str = "60000";
-
 /// Orders named `50` take fifty seconds.
 fn taking_its_time(sqs: &Sqs) -> Tested {
     let bench = Bench::with_timeout(90 * SECOND);
@@ -94,7 +91,7 @@ async fn the_queue_is_asked_by_a_batch_that_takes_half_of_its_time_and_by_no_oth
     let url = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
     assert_eq!(request["QueueUrl"], url);
     let [warning] = warnings(&bench).try_into().unwrap();
-    assert_eq!(warning["visibility_timeout_ms"], ASKED);
+    assert_eq!(warning["visibility_timeout_ms"], "60000");
 }
 
 #[tokio::test(start_paused = true)]

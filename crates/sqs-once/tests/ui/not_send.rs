@@ -1,7 +1,6 @@
 #![allow(unused_variables)]
 
 use std::rc::Rc;
-use std::sync::Mutex;
 
 use serde::Deserialize;
 
@@ -16,14 +15,6 @@ async fn pay(cents: u64) {}
 async fn charge(order: OrderPlaced) {
     let cents = Rc::new(7);
     pay(*cents).await;
-}
-
-static LEDGER: Mutex<u64> = Mutex::new(0);
-
-#[sqs_once::handler(key = order.order_id, namespace = "test")]
-async fn ship(order: OrderPlaced) {
-    let total = LEDGER.lock().unwrap();
-    pay(*total).await;
 }
 
 fn main() {}

@@ -34,12 +34,6 @@ impl App {
 struct Charge;
 
 #[sqs_once::handler(key = order.order_id, namespace = "test")]
-mod orders {}
-
-#[sqs_once::handler(key = order.order_id, namespace = "test")]
-const CHARGE: fn(OrderPlaced) = |_| {};
-
-#[sqs_once::handler(key = order.order_id, namespace = "test")]
 async fn charge(State(app): State<String>, order: OrderPlaced) {}
 
 #[sqs_once::handler(key = order.order_id, namespace = "test")]

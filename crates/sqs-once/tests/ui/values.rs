@@ -26,14 +26,8 @@ async fn constant_fingerprint(order: OrderPlaced) {}
 #[sqs_once::handler(key = order.order_id, namespace = "pay#ments")]
 async fn hash(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = order.order_id, namespace = "")]
-async fn empty(order: OrderPlaced) {}
-
 #[sqs_once::handler(key = order.order_id, namespace = " ")]
 async fn blank(order: OrderPlaced) {}
-
-#[sqs_once::handler(key = order.order_id, namespace = 7)]
-async fn number(order: OrderPlaced) {}
 
 #[sqs_once::handler(key = order.order_id, namespace = "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn")]
 async fn too_long(order: OrderPlaced) {}
@@ -47,16 +41,10 @@ async fn quoted_decoder(order: OrderPlaced) {}
 #[sqs_once::handler(key = order.order_id, decode, namespace = "test")]
 async fn no_decoder(order: OrderPlaced) {}
 
-#[sqs_once::handler(key = order.order_id, decoder = Text, namespace = "test")]
-async fn misspelt_decode(order: OrderPlaced) {}
-
 #[sqs_once::handler(key = order.order_id, envelope = (Sns, OrderPlaced { order_id: String::new() }), namespace = "test")]
 async fn no_envelope(order: OrderPlaced) {}
 
 #[sqs_once::handler(key = order.order_id, envelope = "SNS and EventBridge", namespace = "test")]
 async fn quoted_envelopes(order: OrderPlaced) {}
-
-#[sqs_once::handler(key = order.order_id, envelope = Sns, envelope = Sns, namespace = "test")]
-async fn two_envelopes(order: OrderPlaced) {}
 
 fn main() {}

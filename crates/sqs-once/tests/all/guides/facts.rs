@@ -12,14 +12,12 @@ fn sources(folder: &Path, extension: &str) -> String {
     files.iter().map(|path| read(path)).collect()
 }
 
-/// The sources of these packages.
 fn of_packages(packages: &[&str]) -> String {
     let src = |package| root().join("crates").join(package).join("src");
     let sources = packages.iter().map(|package| sources(&src(package), "rs"));
     sources.collect()
 }
 
-/// The texts between back quotes.
 fn quoted(line: &str) -> Vec<&str> {
     line.split('`').skip(1).step_by(2).collect()
 }
@@ -62,7 +60,6 @@ fn every_test_that_a_guide_names_exists() {
     assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
-/// Asserts that a page has each of these texts.
 fn says(name: &str, page: &str, texts: impl IntoIterator<Item = String>) {
     for text in texts {
         assert!(page.contains(&text), "{name} does not say: {text}");
@@ -76,7 +73,6 @@ fn template(path: &str) -> Vec<String> {
     text.lines().filter(is_told).map(str::to_owned).collect()
 }
 
-/// A guide's code blocks in this language.
 fn blocks(guide: &str, language: &str) -> Vec<String> {
     let text = read(&root().join("docs").join(guide));
     let opening = format!("```{language}\n");

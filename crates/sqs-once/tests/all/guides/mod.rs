@@ -37,7 +37,6 @@ pub(crate) fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     files
 }
 
-/// The guides, in order.
 fn guides() -> Vec<PathBuf> {
     files(&root().join("docs"), "md")
 }
@@ -66,7 +65,6 @@ fn hold(path: &Path, generated: &str) {
     assert!(is == generated, "{} is out of date: {fix}", path.display());
 }
 
-/// Whether a link's destination is in the repository.
 fn is_relative(to: &str) -> bool {
     !to.contains("://") && !to.starts_with("mailto:")
 }
@@ -187,13 +185,10 @@ fn in_rustdoc(to: &str) -> Result<String, String> {
     let manifest = read(&root().join("crates").join(package).join("Cargo.toml"));
     match manifest.contains("publish = false") {
         true => Err(WHY.to_owned()),
-        false => Ok(packaged(package, rest)),
+        false => Ok(format!(
+            "https://docs.rs/crate/{package}/latest/source/{rest}"
+        )),
     }
-}
-
-/// The page on docs.rs that shows a package's file.
-fn packaged(package: &str, file: &str) -> String {
-    format!("https://docs.rs/crate/{package}/latest/source/{file}")
 }
 
 #[test]

@@ -21,7 +21,6 @@ use crate::support::values;
 /// Enough for a loaded machine. No test waits this long.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const AT_WORK: &str = "the handler is at work";
-/// The variable that starts the function.
 const SERVES: &str = "TEST_SERVES";
 
 /// Runs a consumer whose handler blocks its thread for ever. Enough threads for those that it blocks.

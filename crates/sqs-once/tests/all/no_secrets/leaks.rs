@@ -13,7 +13,6 @@ use crate::support::sqs::{Sqs, Turn};
 use crate::support::{Bench, TestStore, order, values, with};
 
 const THIS: &str = "in_a_process_that_leaks";
-/// The variable that chooses the leak.
 const LEAK: &str = "TEST_LEAK";
 
 /// The places of the leaks: in five modules of the library, and on a thread that a test starts.

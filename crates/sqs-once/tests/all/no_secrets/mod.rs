@@ -81,7 +81,6 @@ const UNREACHED: [(&str, &str); 7] = [
     ("batch/watchdog.rs", "ends itself"),
 ];
 
-/// Asserts that a text contains no secret.
 #[track_caller]
 pub(crate) fn assert_hidden(text: &str) {
     let secret = watch::secret_in(text);

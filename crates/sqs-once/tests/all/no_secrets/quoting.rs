@@ -76,13 +76,11 @@ fn texts(json: &Value, into: &mut Vec<String>) {
     }
 }
 
-/// An error for the whole request.
 fn whole(_: &str, request: &Value, code: &str) -> Value {
     let kind = format!("com.amazonaws.dynamodb.v20120810#{code}");
     json!({ "__type": kind, "message": quoting(request) })
 }
 
-/// An error for each statement of a batch.
 fn each(operation: &str, request: &Value, code: &str) -> Value {
     match operation {
         "BatchExecuteStatement" => statements(
@@ -136,7 +134,6 @@ fn unreadable(operation: &str, request: &Value, _: &str) -> Value {
     Value::String(item.replace(readable, "\"expiration\":{\"S\":\"canary-expiration\"}"))
 }
 
-/// A write that contains secrets.
 fn update() -> Update {
     let text = |text: &str| AttributeValue::S(text.to_owned());
     let by = AttributeValue::L(vec![text("canary-in-list")]);

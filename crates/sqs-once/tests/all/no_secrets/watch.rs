@@ -109,7 +109,6 @@ fn look(metadata: &Metadata<'static>, record: impl FnOnce(&mut Fields)) {
     }
 }
 
-/// The secret that a text contains.
 pub(super) fn secret_in(text: &str) -> Option<&'static str> {
     SECRETS.into_iter().find(|secret| text.contains(secret))
 }

@@ -5,23 +5,18 @@ use std::sync::Arc;
 use serde::Deserialize;
 use sqs_once::extract::{BatchParts, FromBatch, Remaining};
 use sqs_once::key::MessageKey;
-use sqs_once::{
-    Batch, BatchHandler, BatchOutcome, BusinessKey, Completion, Consumer, HandlerError, State,
-};
+use sqs_once::{Batch, BatchHandler, BatchOutcome, Completion, Consumer, HandlerError, State};
 
 use super::options::App;
 
-#[derive(Deserialize, BusinessKey)]
+#[derive(Deserialize)]
 struct OrderPlaced {
-    #[key]
     tenant: Arc<str>,
-    #[key]
     order_id: String,
     amount_cents: u64,
     items: Vec<String>,
 }
 
-/// An extractor that needs the application's state.
 struct Name(Arc<str>);
 
 impl FromBatch<App> for Name {
@@ -56,11 +51,6 @@ async fn by_a_pattern(orders: Batch<OrderPlaced>) -> BatchOutcome {
 
 #[sqs_once::batch_handler(key = |order: &OrderPlaced| order.order_id.clone(), namespace = "test")]
 async fn by_a_typed_closure(orders: Batch<OrderPlaced>) -> BatchOutcome {
-    orders.all_succeeded()
-}
-
-#[sqs_once::batch_handler(key = |order| order, namespace = "test")]
-async fn by_the_payload(orders: Batch<OrderPlaced>) -> BatchOutcome {
     orders.all_succeeded()
 }
 

@@ -8,7 +8,6 @@
 )]
 
 mod batch_handler;
-mod callable;
 mod derive;
 mod keys;
 mod options;

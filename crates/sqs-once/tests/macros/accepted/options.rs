@@ -6,7 +6,7 @@ use serde::Deserialize;
 use sqs_once::body::{Base64, EventBridge, Sns};
 use sqs_once::extract::{FromRecord, Message, RecordParts};
 use sqs_once::key::MessageKey;
-use sqs_once::{Consumer, Handler, HandlerError, State, Writes};
+use sqs_once::{Consumer, Handler, HandlerError, State};
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -19,7 +19,6 @@ pub(super) struct App {
     pub(super) name: Arc<str>,
 }
 
-/// An extractor that needs the application's state.
 struct Name(Arc<str>);
 
 impl FromRecord<App> for Name {
@@ -68,12 +67,6 @@ async fn state_by_its_path(order: OrderPlaced, app: sqs_once::State<Arc<App>>) {
 
 #[sqs_once::handler(key = order.order_id, state = App, namespace = "test")]
 async fn state_of_an_option(order: OrderPlaced, name: Name) {}
-
-#[sqs_once::handler(key = order.order_id, mode = claim_first, namespace = "test")]
-async fn claimed(order: OrderPlaced) -> Writes {
-    drop(order);
-    Writes::new()
-}
 
 /// Values that another macro inserts.
 macro_rules! filled_in {

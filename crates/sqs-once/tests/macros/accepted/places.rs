@@ -39,6 +39,12 @@ handlers! {
     from_a_macro: OrderPlaced, sqs_once::key::MessageKey::group_id(), "orders";
 }
 
+#[sqs_once::handler(key = order.order_id, namespace = "test")]
+async fn calling(order: OrderPlaced) {
+    // The function is unchanged and can be called.
+    orders::charge(order).await;
+}
+
 fn in_a_function() {
     #[sqs_once::handler(key = order.order_id, namespace = "test")]
     async fn local(order: OrderPlaced) {}
