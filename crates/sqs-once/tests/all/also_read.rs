@@ -6,11 +6,9 @@ use std::time::Duration;
 use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::key::{Fingerprint, Ids, ItemId, KeyCodec, KeyError, Namespace, OwnIds};
-use sqs_once::once::{Once, RunError};
+use sqs_once::once::RunError;
 use sqs_once::policy::PayloadMismatch;
-use sqs_once::store::{
-    Fence, Owner, Settled, Settlement, Settling, Status, Store, StoreErrorKind, Timestamp,
-};
+use sqs_once::store::{Fence, Owner, Settlement, Settling, Status, StoreErrorKind, Timestamp};
 use sqs_once::telemetry::Outcome::{self, Duplicate, Failed, InProgress, Processed, Terminal};
 use sqs_once::testing::{Bench, Event, Operation};
 use sqs_once::{BusinessKey, Completion, Consumer, Handler, Idempotency};
@@ -79,20 +77,6 @@ async fn what_the_old_version_completed_is_a_duplicate_of_the_new_one_and_noted_
     assert_eq!(new.store().requests(), requests + 1 + 3);
     // The old version runs again, after the new version ran for a while.
     old.run(one("l")).await.assert_duplicate("m-1");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lapsed_lease_and_an_expired_completion_elsewhere_keep_nobody_from_running() {
-    let (old, new, runs) = both();
-    old.another_worker_claims("k").await;
-    old.run(one("l")).await.assert_processed("m-1");
-    new.clock().advance(40 * SECOND);
-    new.run(one("k")).await.assert_processed("m-1");
-    // A worker that lost its lease sees the new version's completion before it retries.
-    old.run(one("k")).await.assert_duplicate("m-1");
-    new.clock().advance(29 * 24 * HOUR);
-    new.run(one("l")).await.assert_processed("m-1");
-    assert_eq!(runs.all(), ["l by old", "k by new", "l by new"]);
 }
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
@@ -185,24 +169,6 @@ async fn a_copied_completion_does_not_name_the_payload_of_the_duplicate() {
             new.run(&order(total)).await.assert_duplicate("m-1");
         }
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_worker_of_the_old_version_cannot_complete_what_the_new_version_has_taken_over() {
-    let (old, new, runs) = both();
-    old.another_worker_claims("k").await;
-    let slow = old.item("k").await.unwrap();
-    new.clock().advance(40 * SECOND);
-    let requests = new.store().requests();
-    new.run(one("k")).await.assert_processed("m-1");
-    // The claim, the look under the other id, the takeover there, the carried fence, and the completion.
-    assert_eq!(new.store().requests() - requests, 5);
-    let now = new.clock().now();
-    let late = Settlement::new(slow.id, slow.owner.unwrap(), Settling::complete(now, None));
-    let settled = old.store().settle(&[late]).await.remove(0).unwrap();
-    assert!(matches!(settled, Settled::Refused(_)), "{settled:?}");
-    old.run(one("k")).await.assert_duplicate("m-1");
-    assert_eq!(runs.all(), ["k by new"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -393,14 +359,4 @@ async fn work_outside_of_sqs_looks_under_both_ids_too() {
     let error = invocation.run("l", work).await.unwrap_err();
     assert!(matches!(error, RunError::InProgress { .. }), "{error}");
     assert_eq!(runs.len(), 1);
-    // A fence under the other id that is larger is carried over, and the same owner completes.
-    old.another_worker_claims("m").await;
-    let mut ahead = old.item("m").await.unwrap();
-    ahead.lease_until = Some(Timestamp::default());
-    ahead.fence = ahead.fence.map(|fence| fence.next().next());
-    old.store().memory().put(ahead.clone());
-    let first = invocation.run("m", work).await.unwrap();
-    assert!(matches!(first, Once::Processed(_)));
-    let again = invocation.run("m", work).await.unwrap();
-    assert!(matches!(again, Once::Duplicate(_)));
 }

@@ -5,16 +5,15 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use crate::support::{
-    AtOnce, Bench, Counted, Mode, Notes, Order, SECOND, Seen, assert_contains, body, ends,
-    handling, held, json_body, keys, noting, noting_in, order, orders, set, several, told, values,
-    with,
+    AtOnce, Bench, Counted, Notes, Order, SECOND, assert_contains, body, ends, handling, held,
+    json_body, keys, noting, order, set, several, told, values, with,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::{Status, StoreErrorKind};
-use sqs_once::{Consumer, Handler, testing};
-use tokio::time::{sleep, timeout};
+use sqs_once::{Handler, testing};
+use tokio::time::sleep;
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -180,30 +179,6 @@ async fn a_handler_that_changes_its_payload_does_not_change_the_key() {
     assert!(bench.store.item("another").is_none());
 }
 
-#[tokio::test(start_paused = true)]
-async fn record_after_skips_what_is_completed_and_writes_once() {
-    let (bench, seen) = noting_in(Mode::RecordAfter);
-    assert_eq!(bench.run(["a", "bad-1"]).await, ["m-1"]);
-    assert_eq!(bench.store.take_calls(), [("read", 2), ("settle", 1)]);
-    assert_eq!(bench.run(["a", "bad-1"]).await, ["m-1"]);
-    assert_eq!(seen.take(), ["a", "bad-1", "bad-1"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn consumers_that_share_a_store_never_touch_each_others_keys() {
-    let (one, seen_by_one) = noting();
-    let (seen_by_other, notes) = Seen::pair();
-    let other = orders().call(notes.of(|order: Order| order.id));
-    let other = Consumer::new(other.namespace("other"))
-        .store(one.store.clone())
-        .clock(one.clock.clone());
-    one.run(["a"]).await;
-    one.foreign("b", Status::InProgress, 60 * SECOND);
-    assert_eq!(one.deliver(&other, ["a", "b"]).await, [""; 0]);
-    assert_eq!(seen_by_one.take(), ["a"]);
-    assert_eq!(seen_by_other.take(), ["a", "b"]);
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parallel_deliveries_of_many_keys_run_each_key_once() {
     let (effects, notes) = Notes::pair();
@@ -317,8 +292,8 @@ async fn payloads_of_a_large_batch_are_decoded_as_their_turn_comes() {
     assert_eq!(ALIVE.now(), 0);
 }
 
-/// Claims one key after the other as handlers end one by one, and asserts that each request was full.
-async fn new_keys_take_full_requests() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn new_keys_are_claimed_in_full_requests_as_handlers_end_one_by_one() {
     for (count, requests) in [(100, 4), (200, 8), (1000, 40), (2000, 80)] {
         let (bench, _) = noting();
         assert_eq!(bench.run(keys(count)).await, [""; 0]);
@@ -329,65 +304,10 @@ async fn new_keys_take_full_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn new_keys_are_claimed_in_full_requests() {
-    new_keys_take_full_requests().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn new_keys_are_claimed_in_full_requests_on_several_threads_too() {
-    new_keys_take_full_requests().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn copies_of_a_slow_key_keep_no_other_record_from_starting() {
     let (bench, seen) = noting();
     let copies = std::iter::repeat_n("brief-1".to_owned(), 300);
     assert_eq!(bench.run(copies.chain(keys(300))).await, [""; 0]);
     assert_eq!(seen.len(), 301);
     assert_eq!(bench.elapsed(), SECOND);
-}
-
-/// After each millisecond, some await of the batch is pending: a claim, a handler, a completion or a release.
-#[tokio::test(start_paused = true)]
-async fn a_batch_that_is_dropped_at_any_await_leaves_what_the_next_delivery_finishes() {
-    let ids = ["a", "b", "bad-1", "c", "a", "slow-1", "d"];
-    let mut ended_at = None;
-    for step in 0..20 {
-        let (effects, notes) = Notes::pair();
-        let bench = handling(move |order: Order| {
-            let notes = notes.clone();
-            async move {
-                sleep(Duration::from_millis(2)).await;
-                notes.add(order.id.clone());
-                match order.id.starts_with("slow") {
-                    true => Ok(()),
-                    false => order.obey().await,
-                }
-            }
-        });
-        let memory = bench.store.clone();
-        bench.store.claims_take(|_| Duration::from_millis(3));
-        bench.store.settlements_take(|_| Duration::from_millis(3));
-        let bench = bench.with_consumer(|it| it.concurrency(2));
-        let batch = timeout(Duration::from_millis(step), bench.run(ids));
-        if batch.await.is_ok() {
-            ended_at.get_or_insert(step);
-        }
-        let first = effects.take();
-        let done = |id: &&str| {
-            let item = memory.item(id);
-            item.is_some_and(|item| item.status == Status::Completed)
-        };
-        let done: Vec<_> = ids.into_iter().filter(done).collect();
-        let had_effect = |id: &&str| first.iter().any(|effect| effect == id);
-        assert!(done.iter().all(had_effect), "after {step} ms: {first:?}");
-        // The claims of the dropped batch lapse.
-        sleep(40 * SECOND).await;
-        let failed = bench.run(ids).await;
-        assert_eq!(failed, ["m-2"], "after {step} ms");
-        let second = effects.take();
-        let is_repeated = |id: &&str| second.iter().any(|effect| effect == id);
-        assert!(!done.iter().any(is_repeated), "after {step} ms: {second:?}");
-    }
-    assert!(ended_at.is_some_and(|step| step > 10), "{ended_at:?}");
 }

@@ -152,14 +152,6 @@ async fn duplicates_and_unusable_records_never_reach_the_handler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_comes_twice_in_a_batch_is_handed_over_once() {
-    let (bench, calls) = noting();
-    let failed = bench.run(["a", "bad-1", "a", "bad-1"]).await;
-    assert_eq!(failed, ["m-1", "m-3"]);
-    assert_eq!(calls.ids(), [["a", "bad-1"]]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_record_without_a_key_takes_part_where_the_policy_lets_it() {
     let (calls, notes) = Notes::pair();
     let noting = Handler::json::<Order>()
@@ -259,34 +251,28 @@ async fn hooks_are_called_for_each_record_by_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outcome_of_another_batch_is_a_success_of_nobody() {
-    let kept: Arc<Mutex<Option<BatchOutcome>>> = Arc::default();
-    let bench = handling_batches(move |orders: Batch<Order>| {
-        let mine = orders.all_succeeded();
-        let theirs = kept.lock().unwrap().replace(orders.all_succeeded());
-        async move { theirs.unwrap_or(mine) }
-    });
-    assert_eq!(bench.run(["a"]).await, [""; 0]);
-    bench.lines();
-    assert_eq!(bench.run(["b"]).await, ["m-0"]);
-    let reason = "the batch handler returned the outcome of another batch";
-    assert_eq!(bench.line()["reason"], reason);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_record_of_another_batch_is_no_record_of_this_one() {
-    let kept: Arc<Mutex<Vec<Batch<Order>>>> = Arc::default();
-    let bench = handling_batches(move |orders: Batch<Order>| {
-        let mut outcome = orders.outcome();
-        let mut kept = kept.lock().unwrap();
-        kept.push(orders);
-        for record in &kept[0] {
-            outcome.succeeded(record);
-        }
-        async move { outcome }
-    });
-    assert_eq!(bench.run(["a"]).await, [""; 0]);
-    assert_eq!(bench.run(["b"]).await, ["m-0"]);
+async fn neither_an_outcome_nor_a_record_of_another_batch_is_a_success_of_this_one() {
+    let of_another = "the batch handler returned the outcome of another batch";
+    let unsaid = "the batch handler did not say that it succeeded";
+    for (keeps_outcome, reason) in [(true, of_another), (false, unsaid)] {
+        let kept: Arc<Mutex<Vec<Batch<Order>>>> = Arc::default();
+        let bench = handling_batches(move |orders: Batch<Order>| {
+            let mut outcome = orders.outcome();
+            let mut kept = kept.lock().unwrap();
+            kept.push(orders);
+            if keeps_outcome {
+                outcome = kept[0].outcome();
+            }
+            for record in &kept[0] {
+                outcome.succeeded(record);
+            }
+            async move { outcome }
+        });
+        assert_eq!(bench.run(["a"]).await, [""; 0]);
+        bench.lines();
+        assert_eq!(bench.run(["b"]).await, ["m-0"]);
+        bench.assert_ended("failed", reason);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,7 +24,6 @@ fn booking() -> BatchBooking {
     booking_with(|it| it)
 }
 
-/// The handler has these settings.
 fn booking_with(settings: impl FnOnce(BatchHandler) -> BatchHandler) -> BatchBooking {
     let (calls, notes) = Notes::pair();
     let handler = orders().call_batch(move |orders: Batch<Order>, ledger: Ledger| {

@@ -9,7 +9,6 @@ use sqs_once::consumer::{Cache, Together};
 use sqs_once::handler::{BatchHandlerFn, ClaimFirst};
 use sqs_once::policy::{Disposition, PayloadMismatch};
 use sqs_once::store::Status;
-use sqs_once::store::StoreErrorKind::{AccessDenied, Throttled};
 use sqs_once::testing::{self, Operation};
 use sqs_once::{Batch, BatchHandler, BatchWrites, HandlerError, ResultExt, Writes};
 
@@ -54,7 +53,6 @@ fn claiming() -> (Tested<Together>, Calls) {
     (handling_batches(ClaimFirst(writing(notes))), calls)
 }
 
-/// A function that notes its calls, and returns their writes.
 fn writing(notes: Calls) -> impl BatchHandlerFn<Order, (), ()> {
     move |orders: Batch<Order>| {
         notes.add((Duration::ZERO, ids(&orders)));
@@ -92,19 +90,6 @@ async fn each_record_ends_as_the_handler_says_and_only_successes_are_written() {
         assert_eq!(bench.store.take_calls(), [("commit_all", 2)]);
         assert_eq!(bench.store.written(), ["a", "b"]);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_error_or_a_panic_of_the_call_writes_nothing() {
-    let bench = handling_batches(async |orders: Batch<Order>| {
-        assert_ne!(orders.records()[0].payload().id, "panic");
-        Err::<BatchWrites, _>(HandlerError::retry("the database is down"))
-    });
-    for first in ["a", "panic"] {
-        assert_eq!(bench.run([first, "b"]).await, ["m-0", "m-1"]);
-        assert_eq!(bench.outcomes(), "failed failed");
-    }
-    assert_eq!(bench.store.take_calls(), []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,19 +165,6 @@ async fn commits_without_an_answer_are_sent_again_as_they_were_and_happen_once()
     let commits = bench.store.take_commits();
     assert!(commits.chunks(3).all(|group| *group == commits[..3]));
     assert_eq!(calls.len(), 1);
-
-    bench.store.always_fails("commit", Throttled);
-    let begun = bench.elapsed();
-    assert_eq!(bench.run(["d", "e"]).await, ["m-0", "m-1"]);
-    assert!(bench.elapsed() - begun < bench.timeout);
-    // A denied commit is logged once.
-    bench.store.fail("commit", Throttled, 0);
-    bench.log.take("sqs_once::store");
-    bench.store.fail("commit", AccessDenied, 1);
-    assert_eq!(bench.run(["d", "e"]).await, ["m-0", "m-1"]);
-    assert_eq!(bench.log.take("sqs_once::store").len(), 1);
-    assert_eq!(bench.run(["d", "e"]).await, [""; 0]);
-    assert_eq!(bench.store.written(), ["a", "b", "c", "d", "e"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,12 +1,14 @@
 //! Blocking work on a separate thread, with real threads and real time.
 
 use std::future::{Ready, ready};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use crate::support::database::{Booking, Database, Ledger};
-use crate::support::{AtOnce, Notes, Order, invoke, named, one, orders, several, until, values};
+use crate::support::{
+    AtOnce, Notes, Order, gate, invoke, named, one, orders, several, until, values,
+};
 use serde_json::Value;
 use sqs_once::extract::RecordEnd;
 use sqs_once::once::RunError;
@@ -25,70 +27,42 @@ const AGES: Duration = Duration::from_secs(20);
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Blocking work.
-trait Work: Fn() -> Told + Clone + Send + Sync + 'static {}
+trait Work: Fn() + Clone + Send + Sync + 'static {}
 
-impl<F: Fn() -> Told + Clone + Send + Sync + 'static> Work for F {}
+impl<F: Fn() + Clone + Send + Sync + 'static> Work for F {}
 
-type Told = Result<(), RecvTimeoutError>;
-
-/// Blocking work that ends when it is told to.
-fn gate() -> (Sender<()>, impl Work) {
-    let (tell, told) = channel();
-    let told = Arc::new(Mutex::new(told));
-    (tell, move || told.lock().unwrap().recv_timeout(AGES))
-}
-
-/// A handler that blocks for the order `slow` until `go_on` arrives, and calls `done` at the end of each
-/// order's work.
-fn blocking(go_on: impl Work, done: impl Fn(&str) + Clone + Send + Sync + 'static) -> Handler {
+/// A handler that blocks for the order `slow` until `go_on` returns, and notes the end of each order's work.
+fn blocking(go_on: impl Work, ended: Notes<String>) -> Handler {
     values().call(move |order: Value| {
-        let (go_on, done) = (go_on.clone(), done.clone());
+        let (go_on, ended) = (go_on.clone(), ended.clone());
         async move {
             spawn_blocking(move || {
                 let id = order["id"].as_str().unwrap_or_default();
                 if id == "slow" {
-                    go_on()?;
+                    go_on();
                 }
-                done(id);
-                Ok::<_, HandlerError>(())
+                ended.add(id.to_owned());
             })
-            .await?
+            .await?;
+            Ok::<_, HandlerError>(())
         }
     })
 }
 
-/// The runtime has one thread. On it, the quick order ends the wait of the slow one.
 #[tokio::test(flavor = "current_thread")]
-async fn blocking_work_in_a_thread_of_its_own_holds_up_no_other_record() {
+async fn blocking_work_in_a_thread_of_its_own_holds_up_neither_records_nor_the_answer_and_goes_on_after_it()
+ {
     let (tell, told) = gate();
-    let bench = Bench::new(blocking(told, move |id| {
-        if id == "quick" {
-            tell.send(()).unwrap();
-        }
-    }));
-    let answer = bench
-        .timeout(2 * AGES)
-        .run(several(["slow", "quick"]))
-        .await;
-    answer.assert_processed("m-1").assert_processed("m-2");
-}
-
-#[tokio::test(flavor = "current_thread")]
-async fn blocking_work_in_a_thread_of_its_own_does_not_hold_up_the_answer_and_goes_on_after_it() {
-    let (tell, told) = gate();
-    let (end, ended) = channel();
-    let bench = Bench::new(blocking(told, move |id| {
-        // The receiver may be gone when the quick order ends.
-        let _ = end.send(id.to_owned());
-    }));
-    let bench = bench.timeout(Duration::from_secs(2));
+    let (ended, ends) = Notes::pair();
+    let bench = Bench::new(blocking(told, ends)).timeout(LIMIT);
     let answer = bench.run(several(["slow", "quick"])).await;
-    answer.assert_failed("m-1");
+    answer.assert_processed("m-2").assert_failed("m-1");
     answer.assert_reason("m-1", "cancelled at the deadline");
 
     tell.send(()).unwrap();
-    let ends = || ended.recv_timeout(AGES).unwrap();
-    while ends() != "slow" {}
+    while ended.len() < 2 {
+        yield_now().await;
+    }
     // No invocation was left to complete the record.
     let item = bench.item("slow").await.unwrap();
     assert_eq!(item.status, Status::InProgress);
@@ -145,12 +119,11 @@ fn cancelling(go_on: impl Work, at_once: &AtOnce) -> Handler {
         async move {
             spawn_blocking(move || {
                 let _counted = at_once.enter();
-                match order["id"].as_str() {
-                    Some("slow") => go_on(),
-                    _ => Ok(()),
+                if order["id"] == "slow" {
+                    go_on();
                 }
             })
-            .await??;
+            .await?;
             Ok::<_, HandlerError>(())
         }
     });
@@ -253,7 +226,7 @@ async fn the_service_answers_when_all_blocking_work_has_ended() {
     let (tell, told) = gate();
     let (ended, ends) = Notes::pair();
     let failed = Arc::new(Notify::new());
-    let handler = blocking(told, move |_| ends.add(()))
+    let handler = blocking(told, ends)
         .on_failure(notifies(&failed))
         .namespace("test");
     let consumer = Consumer::new(handler).store(MemoryStore::new());
@@ -266,32 +239,6 @@ async fn the_service_answers_when_all_blocking_work_has_ended() {
     assert_eq!((answer.batch_item_failures.len(), had_ended), (1, 1));
 }
 
-#[tokio::test(flavor = "current_thread")]
-async fn once_returns_when_all_blocking_work_has_ended() {
-    let (tell, told) = gate();
-    let (ended, ends) = Notes::pair();
-    let idempotency = Idempotency::new("test");
-    let idempotency = idempotency.store(MemoryStore::new());
-    let invocation = idempotency.until(Timestamp::now() + LIMIT);
-    // The work drops its end when it is cancelled.
-    let (cancels, cancelled) = oneshot::channel::<()>();
-    let work = async || -> Result<(), HandlerError> {
-        let _cancels = cancels;
-        spawn_blocking(move || {
-            let told = told();
-            ends.add(());
-            told
-        })
-        .await??;
-        Ok(())
-    };
-    let returned = async { (invocation.run("slow", work).await, ended.len()) };
-    let seen = seen_after(cancelled, returned, async || (), tell);
-    let ((result, had_ended), ()) = seen.await;
-    assert!(matches!(result, Err(RunError::Cancelled)), "{result:?}");
-    assert_eq!(had_ended, 1);
-}
-
 /// An open transaction holds its key like a lease.
 #[tokio::test]
 async fn a_cancelled_handler_holds_its_transaction_until_its_blocking_work_has_ended() {
@@ -299,7 +246,7 @@ async fn a_cancelled_handler_holds_its_transaction_until_its_blocking_work_has_e
     let failed = Arc::new(Notify::new());
     let handler = orders().call(move |_: Order, _: Ledger| {
         let told = told.clone();
-        async { Ok::<_, HandlerError>(spawn_blocking(told).await??) }
+        async { Ok::<_, HandlerError>(spawn_blocking(told).await?) }
     });
     let handler = handler.attempt_timeout(Duration::from_millis(100));
     let bench = Booking::on(
@@ -323,7 +270,7 @@ async fn cancelled_work_holds_its_transaction_until_its_blocking_work_has_ended(
     let (cancels, cancelled) = oneshot::channel::<()>();
     let work = async |_: Ledger, _| -> Result<(), HandlerError> {
         let _cancels = cancels;
-        Ok(spawn_blocking(told).await??)
+        Ok(spawn_blocking(told).await?)
     };
     let run = invocation.run_in_transaction("a", work);
     let (result, open) = seen_after(cancelled, run, async || database.open(), tell).await;

@@ -3,19 +3,17 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crate::support::{
-    Bench, Bomb, Notes, Order, SECOND, TestStore, handling, handling_batches, keys, on_two_threads,
-    orders, several,
+    Bench, Bomb, Notes, Order, SECOND, TestStore, handling, handling_batches, keys, orders,
 };
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize, Serializer};
-use sqs_once::once::{Once, RunError};
-use sqs_once::testing;
+use sqs_once::once::Once;
 use sqs_once::{Batch, Completion, Handler, HandlerError, State};
 use tokio::time::{advance, sleep};
 
@@ -128,33 +126,6 @@ async fn an_endless_error_text_is_cut() {
     assert!(bench.line()["reason"].len() < 2000);
 }
 
-/// Real threads and real time, since the handlers block a thread. The first handler blocks until the answer is sent.
-#[test]
-fn handlers_that_a_blocking_one_held_up_never_start_after_the_answer() {
-    let (answered, is_answered) = mpsc::channel::<()>();
-    let is_answered = Arc::new(Mutex::new(is_answered));
-    let (starts, notes) = Notes::pair();
-    let before = on_two_threads(async {
-        let blocking = orders().call(move |order: Order| {
-            notes.add(order.id);
-            let is_answered = Arc::clone(&is_answered);
-            async move {
-                let _ = is_answered.lock().unwrap().recv();
-                tokio::task::yield_now().await;
-            }
-        });
-        let bench = testing::Bench::new(blocking).timeout(Duration::from_millis(300));
-        let answer = bench.run(several(keys(10))).await;
-        for number in 1..=10 {
-            answer.assert_failed(&format!("m-{number}"));
-        }
-        let before = starts.len();
-        drop(answered);
-        before
-    });
-    assert_eq!(starts.len(), before);
-}
-
 #[tokio::test(start_paused = true)]
 async fn handlers_that_compute_do_not_keep_finished_effects_from_being_completed() {
     let steps = Notes::default();
@@ -223,40 +194,25 @@ async fn payloads_that_all_panic_when_they_are_dropped_do_not_end_the_process() 
     }
 }
 
-/// Holds the thread for a minute and asks to be polled again at once.
-async fn hold_the_thread(steps: Notes<&'static str>) {
-    steps.add("started");
-    let mut held = pin!(advance(60 * SECOND));
-    poll_fn(|context| {
-        context.waker().wake_by_ref();
-        held.as_mut().poll(context)
-    })
-    .await;
-    steps.add("went on");
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_batch_handler_that_holds_its_thread_past_the_deadline_is_not_polled_once_more() {
     let (steps, notes) = Notes::pair();
     let bench = handling_batches(move |orders: Batch<Order>| {
-        hold_the_thread(notes.clone()).map(move |()| orders.all_succeeded())
+        let notes = notes.clone();
+        async move {
+            notes.add("started");
+            // Holds the thread for a minute, and asks to be polled again at once.
+            let mut held = pin!(advance(60 * SECOND));
+            poll_fn(|context| {
+                context.waker().wake_by_ref();
+                held.as_mut().poll(context)
+            })
+            .await;
+            notes.add("went on");
+            orders.all_succeeded()
+        }
     });
     assert_eq!(bench.run(keys(10)).await.len(), 10);
-    assert_eq!(steps.take(), ["started"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn work_whose_thread_was_held_until_after_the_deadline_is_not_polled_once_more() {
-    let bench = Bench::new();
-    let (idempotency, ends_at) = (bench.idempotency(), bench.deadline());
-    let (steps, notes) = Notes::pair();
-    // A separate task, which the runtime polls again before its timers.
-    let task = tokio::spawn(async move {
-        let work = || hold_the_thread(notes).map(Ok::<_, HandlerError>);
-        idempotency.until(ends_at).run("a", work).await
-    });
-    let ended = task.await.unwrap();
-    assert!(matches!(ended, Err(RunError::Cancelled)), "{ended:?}");
     assert_eq!(steps.take(), ["started"]);
 }
 

@@ -2,19 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::support::database::{Ledger, Turn};
-use crate::support::{Bench, Notes, Order, SECOND, Seen, assert_contains, orders};
+use crate::support::database::Turn;
+use crate::support::{Bench, Order, SECOND, assert_contains, orders};
 use crate::transactional::update;
 use crate::transactional_effects::{BOTH, Committing, Way};
-use sqs_once::extract::RecordEnd;
 use sqs_once::key::{Ids, KeySecret, Namespace};
 use sqs_once::once::{Once, RunError};
 use sqs_once::policy::Disposition;
 use sqs_once::store::StoreErrorKind::AccessDenied;
 use sqs_once::store::{FromTransaction, MemoryStore, StoreError, Timestamp};
 use sqs_once::{Handler, HandlerError, Writes};
-use tokio::sync::{Barrier, Notify};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 fn processed(id: &str) -> Once<String> {
     Once::Processed(format!("receipt of {id}"))
@@ -57,7 +55,7 @@ async fn each_end_without_an_effect_has_an_error_of_its_own() {
         assert!(timeout(SECOND, it.book("slow")).await.is_err());
         assert_eq!(it.store.item("slow"), None);
         assert_eq!(it.database.open(), 0);
-        let paying = async |cents| it.book_after("a", Some(cents), async || Ok(())).await;
+        let paying = |cents| it.book_for("a", Some(cents));
         assert_eq!(paying(1).await.unwrap(), processed("a"));
         let other = paying(2).await;
         assert!(matches!(other, Err(RunError::PayloadMismatch)));
@@ -100,44 +98,6 @@ async fn a_commit_that_is_denied_is_reported_with_its_fix_and_the_work_comes_aga
         assert_eq!(it.book("a").await.unwrap(), processed("a"));
         assert_eq!(it.effects(), ["a"]);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn two_attempts_at_once_have_one_effect_and_the_other_gets_its_value() {
-    let it = Committing::work(Way::Writes);
-    // Both compute before either commits.
-    let both = Barrier::new(2);
-    let meeting = || {
-        it.book_after("a", None, async || {
-            both.wait().await;
-            Ok(())
-        })
-    };
-    let (first, second) = tokio::join!(meeting(), meeting());
-    let mut both = [first.unwrap(), second.unwrap()];
-    both.sort_by_key(Once::is_duplicate);
-    assert_eq!(both, [processed("a"), duplicate("a")]);
-    assert_eq!(it.effects(), ["a"]);
-
-    let it = Committing::work(Way::Transaction);
-    let (begun, goes_on) = (Notify::new(), Notify::new());
-    let first = it.book_after("a", None, async || {
-        begun.notify_one();
-        goes_on.notified().await;
-        Ok(())
-    });
-    let second = async {
-        begun.notified().await;
-        tokio::join!(it.book("a"), async {
-            sleep(SECOND).await;
-            goes_on.notify_one();
-        })
-    };
-    let (first, (second, ())) = tokio::join!(first, second);
-    assert_eq!(first.unwrap(), processed("a"));
-    assert_eq!(second.unwrap(), duplicate("a"));
-    assert_eq!(it.effects(), ["a"]);
-    assert_eq!(it.seen.take(), ["a"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -239,37 +199,8 @@ async fn writes_without_a_value_bring_none_and_what_they_record_is_for_other_rea
         }
     }
     assert_eq!(it.log.take("sqs_once::run").len(), 4);
-
-    let (told, notes) = Notes::pair();
-    let (seen, runs) = Seen::pair();
-    let handler = orders().call(runs.of(|order: Order| order.id));
-    let noting = notes.of(|end: RecordEnd| end.completion::<String>().unwrap());
-    let consumer = it.consumer(handler.on_done(noting));
-    assert_eq!(it.deliver(&consumer, ["recorded"]).await, [""; 0]);
-    assert_eq!(told.take(), [Some("receipt 7".to_owned())]);
-    assert_eq!(seen.len(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_token_in_a_transaction_is_that_of_every_other_work_with_the_key() {
-    let it = Committing::work(Way::Transaction);
-    let invocation = it.idempotency.until(it.deadline());
-    let (tokens, notes) = Notes::pair();
-    let failing = async |_: Ledger, token| {
-        notes.add(token);
-        Err::<(), HandlerError>("no luck".into())
-    };
-    invocation
-        .run_in_transaction("a", failing)
-        .await
-        .unwrap_err();
-    let plain = async |token| {
-        notes.add(token);
-        Ok::<_, HandlerError>(())
-    };
-    invocation.run_with_token("a", plain).await.unwrap();
-    let tokens = tokens.take();
-    assert_eq!(tokens[0], tokens[1]);
+    let recorded = it.store.item("recorded").unwrap();
+    assert_eq!(recorded.data, Some("\"receipt 7\"".into()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -282,7 +213,6 @@ async fn a_transaction_that_opens_too_late_to_start_is_dropped() {
     assert_eq!(it.seen.len(), 0);
 }
 
-/// Another store's transaction.
 struct Foreign;
 
 impl FromTransaction for Foreign {

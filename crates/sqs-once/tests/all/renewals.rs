@@ -1,8 +1,7 @@
 //! Code that runs on after its invocation keeps its keys.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -14,18 +13,7 @@ use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError, Idempotency
 use tokio::task::yield_now;
 use tokio::time::advance;
 
-use crate::support::{self, SECOND, invoke, named, one, until, values};
-
-/// Blocking code, and the sender that ends it.
-fn gate() -> (Sender<()>, impl Fn() + Clone + Send + Sync + 'static) {
-    let (tell, told) = channel();
-    let told = Arc::new(Mutex::new(told));
-    (tell, move || {
-        let told = told.lock().unwrap();
-        // Only a failing test waits so long.
-        let _ = told.recv_timeout(Duration::from_secs(60));
-    })
-}
+use crate::support::{self, SECOND, gate, invoke, named, one, until, values};
 
 fn blocking(code: impl Fn() + Clone + Send + Sync + 'static) -> Handler {
     values().call(move |_: Value| {

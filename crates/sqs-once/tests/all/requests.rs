@@ -41,36 +41,11 @@ async fn a_hundred_new_keys_take_eight_requests_and_ten_take_two() {
 }
 
 #[tokio::test]
-async fn duplicates_take_one_read_together_and_no_completion() {
-    let (bench, wire, _local) = counted().await;
-    bench.run(numbers(0..10)).await;
-    wire.seen();
-    assert_eq!(bench.run(numbers(5..15)).await, [""; 0]);
-    let mut requests = wire.seen();
-    requests.sort();
-    let [write, read] = ["BatchExecuteStatement", "BatchGetItem"];
-    assert_eq!(requests, [write, write, read]);
-}
-
-#[tokio::test]
 async fn failures_are_released_together_with_the_completions() {
     let (bench, wire, _local) = counted().await;
     let failed = bench.run(["a", "bad-1", "b", "bad-2"]).await;
     assert_eq!(failed, ["m-1", "m-3"]);
     assert_eq!(wire.seen(), ["BatchExecuteStatement"; 2]);
-}
-
-#[tokio::test]
-async fn a_key_takes_two_requests_of_its_own_where_requests_are_single() {
-    if !has!(&[SINGLE]) {
-        return;
-    }
-    let (bench, wire, _local) = counted().await;
-    assert_eq!(bench.run(numbers(0..40)).await, [""; 0]);
-    assert_eq!(wire.seen().len(), 80);
-    // A duplicate takes one request.
-    assert_eq!(bench.run(numbers(0..40)).await, [""; 0]);
-    assert_eq!(wire.seen(), ["UpdateItem"; 40]);
 }
 
 const ROUND_TRIP: Duration = Duration::from_millis(10);

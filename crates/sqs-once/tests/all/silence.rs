@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use crate::support::database::{Booking, Turn as Commits, book};
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{
-    Bench, DLQ, Mode, Order, SECOND, Seen, assert_contains, ends, grouped, keys, noting,
-    noting_batches, noting_in, orders, told, values,
+    Bench, DLQ, Mode, Order, SECOND, assert_contains, ends, keys, noting, noting_batches,
+    noting_in, orders, told, values,
 };
 use serde_json::Value;
 use sqs_once::policy::Dependency;
@@ -102,37 +101,6 @@ async fn a_completion_without_an_answer_is_told_apart_from_a_failed_handler() {
         let expected = [("failed", UNRECORDED), ("failed", "no luck")];
         assert_eq!(told(&ends(bench.lines())), expected);
         assert_eq!(seen.take(), ["a", "bad"]);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_rest_of_a_message_group_behind_a_silent_completion_returns_in_time() {
-    let (bench, seen) = noting();
-    bench.store.settlements_take(|_| Duration::MAX);
-    let records = ["a1", "a2"].map(|id| grouped("a", id));
-    assert_eq!(bench.run(records).await, ["m-0", "m-1"]);
-    assert_store_error(&bench);
-    assert_eq!(seen.take(), ["a1"]);
-    let lines = ends(bench.lines());
-    assert_eq!(told(&lines)[0], ("failed", UNRECORDED));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_transaction_without_an_answer_ends_with_its_batch() {
-    let uncommitted =
-        "the store did not answer, and its next delivery will find whether its effect committed";
-    for (begins, commits, reason) in [
-        (Commits::Hang, Commits::Do, UNCLAIMED),
-        (Commits::Do, Commits::Hang, uncommitted),
-    ] {
-        let bench = Booking::on(orders().call(book), Seen::default());
-        bench.database.begins_always(begins);
-        bench.database.commits_always(commits);
-        assert_eq!(bench.run(["a"]).await, ["m-0"]);
-        assert_store_error(&bench);
-        bench.assert_ended("failed", reason);
-        assert_eq!(bench.database.open(), 0);
-        assert_eq!(bench.database.effects(), [""; 0]);
     }
 }
 

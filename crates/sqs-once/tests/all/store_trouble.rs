@@ -8,7 +8,6 @@ use crate::support::{
     noting_in, orders,
 };
 use sqs_once::BusinessKey;
-use sqs_once::handler::RecordAfter;
 use sqs_once::key::ItemId;
 use sqs_once::store::StoreErrorKind::{AccessDenied, KeySchema, Other, TableNotFound, Throttled};
 use sqs_once::store::{
@@ -150,25 +149,6 @@ async fn a_completion_after_the_claim_was_lost_is_acknowledged_only_if_another_c
         assert_contains!(line["reason"], reason);
         assert_eq!(codes(&[line]), code);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn attempts_that_claim_nothing_have_not_overtaken_one_another() {
-    let bench = Bench::new();
-    let store = bench.store.clone();
-    let later = bench.deadline() + 30 * SECOND;
-    let both_run = RecordAfter(move |order: Order| {
-        let id = item_id(&BusinessKey::new(&order.id).unwrap());
-        let mut item = Item::new(id, Status::Completed);
-        item.expiration = Some(later);
-        item.owner = Some(Owner::from_bits(1));
-        store.inner.put(item);
-        async {}
-    });
-    let bench = bench.on(orders().call(both_run));
-    assert_eq!(bench.run(["a"]).await, [""; 0]);
-    let line = bench.line();
-    assert_eq!((&*line["level"], &*line["outcome"]), ("INFO", "processed"));
 }
 
 #[tokio::test(start_paused = true)]

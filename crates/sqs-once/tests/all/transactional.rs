@@ -1,14 +1,18 @@
-//! Handlers that return `Writes`: the writes commit with the completion of their key, or not at all.
+//! Handlers that return `Writes`: the writes commit with the completion of their key, or not at all. Settings with which no
+//! effect can do so: the consumer does not start, and names the setting to change.
 
+use crate::support::database::{Database, Ledger};
+use crate::support::process::has;
 use crate::support::sqs::Sqs;
-use crate::support::{Bench, DLQ, Order, SECOND, Seen, Tested, assert_contains, grouped, handling};
+use crate::support::{Bench, DLQ, Order, SECOND, Seen, Tested, assert_contains, handling, orders};
 use crate::transactional_effects::{Committing, ENTRIES, Way};
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
+use sqs_once::consumer::{Named, Runnable};
 use sqs_once::handler::{ClaimFirst, HandlerFn};
-use sqs_once::policy::Disposition;
-use sqs_once::store::Status;
+use sqs_once::policy::{Disposition, MissingKey};
 use sqs_once::store::StoreErrorKind::Throttled;
-use sqs_once::{HandlerError, Writes};
+use sqs_once::store::{MemoryStore, Status, Timestamp};
+use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError, Idempotency, Writes};
 
 /// An update of a table with the order's name.
 pub(crate) fn update(id: &str) -> Update {
@@ -28,7 +32,6 @@ pub(crate) fn setup() -> (Tested, Seen) {
     (handling(writing(notes)), seen)
 }
 
-/// A function that notes its orders, and returns their writes.
 fn writing(notes: Seen) -> impl HandlerFn<Order, (), ()> {
     move |order: Order| {
         notes.add(order.id.clone());
@@ -45,7 +48,6 @@ fn writing(notes: Seen) -> impl HandlerFn<Order, (), ()> {
 }
 
 impl Tested {
-    /// Handles one order and returns its outcome.
     pub(crate) async fn outcome(&self, id: &str) -> String {
         let failed = self.run([id]).await;
         let outcome = self.outcomes();
@@ -53,32 +55,6 @@ impl Tested {
         assert_eq!(failed.is_empty(), is_done, "{id} is {outcome}");
         outcome
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_duplicates_writes_are_not_made_and_it_is_acknowledged() {
-    let (bench, seen) = setup();
-    assert_eq!(bench.outcome("a").await, "processed");
-    assert_eq!(bench.outcome("a").await, "duplicate");
-    assert_eq!(bench.store.written(), ["a"]);
-    // Without a claim before it, the handler runs again.
-    assert_eq!(seen.take(), ["a", "a"]);
-
-    // The handler's own condition may fail the second time.
-    bench.store.fail_condition(0, usize::MAX);
-    assert_eq!(bench.outcome("a").await, "duplicate");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_conflict_writes_nothing_and_its_record_is_tried_again() {
-    let (bench, _) = setup();
-    bench.store.fail_condition(0, 1);
-    assert_eq!(bench.run(["a"]).await, ["m-0"]);
-    let said = "write 0 (update of table `a`): its condition was not met";
-    bench.assert_ended("failed", said);
-    assert_eq!(bench.store.item("a"), None);
-    assert_eq!(bench.outcome("a").await, "processed");
-    assert_eq!(bench.store.written(), ["a"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,16 +97,6 @@ async fn a_commit_that_is_throttled_is_sent_again_as_it_was_until_the_deadline()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_commit_that_is_throttled_holds_up_no_other() {
-    let (bench, _) = setup();
-    bench.store.fail("commit", Throttled, 1);
-    bench.run(["a", "b", "c"]).await;
-    let lines = bench.lines();
-    let at_once = lines.iter().filter(|line| line["duration_ms"] == "0.0");
-    assert_eq!(at_once.count(), 2, "{lines:?}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn when_no_answer_comes_before_the_deadline_the_next_delivery_is_a_duplicate() {
     for entry in ENTRIES {
         let it = Committing::new(entry, Way::Writes);
@@ -145,23 +111,6 @@ async fn when_no_answer_comes_before_the_deadline_the_next_delivery_is_a_duplica
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_of_a_fifo_group_waits_for_the_commit_before_it() {
-    let (bench, _) = setup();
-    bench.store.fail("commit", Throttled, 2);
-    let batch = ["a", "b"].map(|id| grouped("g", id));
-    assert_eq!(bench.run(batch).await, [""; 0]);
-    assert_eq!(bench.store.written(), ["a", "b"]);
-    let commits = bench.store.take_commits();
-    let ids: Vec<_> = commits.iter().map(|commit| &commit.id).collect();
-    assert!(ids[..3].iter().all(|id| *id == ids[0]) && ids[3] != ids[0]);
-
-    bench.store.fail_condition(0, 1);
-    let batch = ["c", "d"].map(|id| grouped("g", id));
-    assert_eq!(bench.run(batch).await, ["m-0", "m-1"]);
-    assert_eq!(bench.store.written(), ["a", "b"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn with_claim_first_a_key_is_claimed_before_and_committed_over_its_own_claim() {
     let (bench, seen) = claiming_first();
     assert_eq!(bench.outcome("a").await, "processed");
@@ -173,11 +122,6 @@ async fn with_claim_first_a_key_is_claimed_before_and_committed_over_its_own_cla
     assert_eq!(bench.outcome("b").await, "in_progress");
     assert_eq!(seen.take(), ["a"]);
     assert_eq!(bench.store.written(), ["a"]);
-
-    bench.store.lose_answer("claim", 1);
-    bench.store.lose_answer("commit", 1);
-    assert_eq!(bench.outcome("c").await, "processed");
-    assert_eq!(bench.store.written(), ["a", "c"]);
 
     #[sqs_once::handler(key = order.id, mode = claim_first, namespace = "test")]
     async fn claimed(order: Order) -> Writes {
@@ -210,4 +154,122 @@ async fn with_claim_first_a_failure_and_a_conflict_release_the_claim_and_a_cance
     assert_eq!(bench.outcome("slow").await, "failed");
     assert_eq!(bench.outcome("slow").await, "in_progress");
     assert_eq!(bench.store.written(), [""; 0]);
+}
+
+fn returning_writes() -> Handler {
+    orders().call(async |_: Order| Writes::new())
+}
+
+fn returning_writes_together() -> BatchHandler {
+    orders().call_batch(async |orders: Batch<Order>| orders.writes())
+}
+
+fn booking() -> Handler {
+    orders().call(async |_: Order, _: Ledger| {})
+}
+
+fn plain() -> Handler {
+    orders().call(async |_: Order| {})
+}
+
+/// Consumers of every kind of handler whose effect commits with the completion of its key.
+fn committing(policy: MissingKey) -> [Consumer; 3] {
+    [
+        on_all(returning_writes().missing_key(policy)),
+        on_all(returning_writes_together().missing_key(policy)),
+        on_all(booking().missing_key(policy)),
+    ]
+}
+
+/// A consumer whose store supports both.
+fn on_all<Kind: Named>(handler: Handler<Kind>) -> Consumer
+where
+    Handler<Kind>: Runnable,
+{
+    let bench = Bench::new();
+    let database = Database::beside(&bench.store);
+    bench.consumer(handler).store(database)
+}
+
+async fn refusal(runs: impl Runnable) -> String {
+    let error = Consumer::new(runs).init().await.unwrap_err();
+    error.to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_can_not_commit_the_handlers_effect_is_refused() {
+    let no_writes = "the setting `store` can't commit `Writes`: expected `DynamoDbStore`";
+    let no_transaction = "the setting `store` has no transactions: expected a store that has them, such as `PostgresStore`";
+    let says = [no_writes, no_writes, no_transaction];
+    for (consumer, says) in committing(MissingKey::Terminal).into_iter().zip(says) {
+        assert_eq!(refusal(consumer.store(MemoryStore::new())).await, says);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transaction_without_a_store_asks_for_one_and_all_else_for_a_table() {
+    let nowhere = Idempotency::new("test");
+    let invocation = nowhere.until(Timestamp::now() + SECOND);
+    let in_transaction = async |_: Ledger, _| Ok::<_, HandlerError>(());
+    let in_transaction = invocation.run_in_transaction("a", in_transaction).await;
+    let says = "the setting `store` is not set, but a transaction needs one: expected `.store(…)` with a store that has them, \
+                such as `PostgresStore::from_env()?`";
+    assert_eq!(refusal(booking()).await, says);
+    assert_eq!(in_transaction.unwrap_err().to_string(), says);
+
+    let work = async || Ok::<_, HandlerError>(Writes::new());
+    let work = invocation.run("a", work).await.map(drop).unwrap_err();
+    for refusal in [
+        work.to_string(),
+        refusal(plain()).await,
+        refusal(returning_writes()).await,
+        refusal(returning_writes_together()).await,
+    ] {
+        assert!(refusal.starts_with("SQS_ONCE_TABLE is "), "{refusal}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_without_a_key_can_not_have_an_effect_that_commits_with_its_completion() {
+    for allowed in [MissingKey::Terminal, MissingKey::Retry] {
+        for consumer in committing(allowed) {
+            consumer.init().await.unwrap();
+        }
+    }
+    for consumer in committing(MissingKey::ProcessUnprotected) {
+        assert_eq!(
+            refusal(consumer).await,
+            "the setting `missing_key` is `ProcessUnprotected`, but the handler's effect commits with the completion of \
+             its key: expected `Terminal` or `Retry`"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_off_switch_is_refused_where_the_effect_commits_through_the_store() {
+    let is_off = has!(&[("SQS_ONCE_DISABLED", "true")]);
+    on_all(plain()).init().await.unwrap();
+    let bench = Bench::new();
+    let work = bench.idempotency();
+    let invocation = work.until(bench.deadline());
+    let plain = async || Ok::<_, HandlerError>(());
+    for is_known in [false, !is_off] {
+        let ran = invocation.run("a", plain).await.unwrap();
+        assert_eq!(ran.is_duplicate(), is_known);
+    }
+    let writing_work = async || Ok::<_, HandlerError>(Writes::new());
+    let worked = invocation.run("b", writing_work).await.map(drop);
+    let mut started = vec![worked.map_err(|error| error.to_string())];
+    for consumer in committing(MissingKey::Terminal) {
+        let consumer = consumer.init().await;
+        started.push(consumer.map_err(|error| error.to_string()));
+    }
+    let says = "SQS_ONCE_DISABLED is set, but the effect commits through the store: expected false for handlers and work \
+                that return `Writes` or take a transaction";
+    for started in started {
+        match is_off {
+            false => started.unwrap(),
+            true => assert_eq!(started.unwrap_err(), says),
+        }
+    }
 }

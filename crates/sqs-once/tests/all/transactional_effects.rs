@@ -3,10 +3,9 @@
 
 use std::ops::Deref;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, OnceLock};
 
 use crate::support::database::{Booking, Database, Ledger, Turn};
-use crate::support::{Notes, Order, SECOND, assert_contains, body, set};
+use crate::support::{Notes, Order, SECOND, assert_contains, body, grouped, set};
 use crate::transactional::update;
 use crate::transactions::booking_with;
 use futures_util::FutureExt;
@@ -20,14 +19,12 @@ use sqs_once::store::{Owner, Status};
 use sqs_once::{Consumer, Handler, HandlerError, Idempotency, Writes, consumer};
 use tokio::time::sleep;
 
-/// Who runs the handler or work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Entry {
     Consumer,
     Work,
 }
 
-/// How the effect commits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Way {
     Writes,
@@ -46,8 +43,6 @@ const ALL: [(Entry, Way); 4] = [
 ];
 
 pub(crate) type Ran = Result<Once<String>, RunError>;
-
-type ReadsEffects = Box<dyn Fn() -> Vec<String> + Send + Sync>;
 
 /// A consumer and work whose effects are the keys' names, on one store.
 pub(crate) struct Committing {
@@ -71,7 +66,6 @@ impl Committing {
         Self::handling(entry, way, |it| it)
     }
 
-    /// The handler has these settings.
     fn handling(entry: Entry, way: Way, settings: impl FnOnce(Handler) -> Handler) -> Self {
         let booking = match way {
             Way::Transaction => booking_with(settings),
@@ -105,7 +99,6 @@ impl Committing {
         }
     }
 
-    /// Sets the settings of the work's keys.
     pub(crate) fn with_keys(self, settings: Handler<consumer::Work>) -> Self {
         let idempotency = Idempotency::new(settings).store(self.database.clone());
         Self {
@@ -159,41 +152,34 @@ impl Committing {
 
     /// Does work whose effect is the key, and that then ends as the key's name requests.
     pub(crate) async fn book(&self, id: &str) -> Ran {
+        self.book_for(id, None).await
+    }
+
+    /// The same, for a payment of this amount.
+    pub(crate) async fn book_for(&self, id: &str, fingerprint: Option<u64>) -> Ran {
         let order = Order {
             id: id.to_owned(),
             total: 0,
         };
-        self.book_after(id, None, async || order.obey().await).await
-    }
-
-    /// Does work whose effect is the key, and that ends after `then`.
-    pub(crate) async fn book_after(
-        &self,
-        id: &str,
-        fingerprint: Option<u64>,
-        then: impl AsyncFnOnce() -> Result<(), HandlerError>,
-    ) -> Ran {
         let invocation = self.idempotency.until(self.deadline());
-        let invocation = match fingerprint {
-            Some(cents) => invocation.fingerprint(Fingerprint::new(&cents).unwrap()),
-            None => invocation,
-        };
+        let invocation = set(invocation, fingerprint, |it, cents| {
+            it.fingerprint(Fingerprint::new(&cents).unwrap())
+        });
         let receipt = format!("receipt of {id}");
-        let begins = || self.seen.add(id.to_owned());
         match self.way {
             Way::Writes => {
                 let work = async || {
-                    begins();
-                    then().await?;
+                    self.seen.add(id.to_owned());
+                    order.obey().await?;
                     Ok::<_, HandlerError>((Writes::new().update(update(id)), receipt))
                 };
                 invocation.run(id, work).await
             }
             Way::Transaction => {
                 let work = async |ledger: Ledger, _| {
-                    begins();
+                    self.seen.add(id.to_owned());
                     ledger.write(id);
-                    then().await?;
+                    order.obey().await?;
                     if id.starts_with("ends") {
                         ledger.end();
                     }
@@ -213,14 +199,9 @@ impl Committing {
     }
 
     pub(crate) fn effects(&self) -> Vec<String> {
-        self.reads_effects()()
-    }
-
-    fn reads_effects(&self) -> impl Fn() -> Vec<String> + Clone + Send + Sync + use<> {
-        let (way, store, database) = (self.way, self.store.clone(), self.database.clone());
-        move || match way {
-            Way::Writes => store.written(),
-            Way::Transaction => database.effects(),
+        match self.way {
+            Way::Writes => self.store.written(),
+            Way::Transaction => self.database.effects(),
         }
     }
 
@@ -343,6 +324,19 @@ async fn a_commit_that_is_denied_fails_its_record_alone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_next_of_a_fifo_group_waits_for_the_commit_before_it_and_returns_if_that_fails() {
+    for way in BOTH {
+        let it = Committing::new(Entry::Consumer, way);
+        let batch = || ["a", "b"].map(|id| grouped("g", id));
+        it.fail(Other);
+        assert_eq!(it.run(batch()).await, ["m-0", "m-1"]);
+        assert_eq!(it.seen.take(), ["a"]);
+        assert_eq!(it.run(batch()).await, [""; 0]);
+        assert_eq!(it.effects(), ["a", "b"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_that_is_known_to_be_completed_costs_neither_a_request_nor_a_call() {
     for (entry, way) in ALL {
         let it = Committing::new(entry, way).cached();
@@ -356,45 +350,33 @@ async fn a_key_that_is_known_to_be_completed_costs_neither_a_request_nor_a_call(
         it.fail(Other);
         assert_eq!(it.outcome("b").await, "failed");
         assert_eq!(it.outcome("b").await, "processed");
-        assert_eq!(it.effects(), ["a", "b"]);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_key_that_another_process_has_committed_is_known_from_the_stores_answer() {
-    for (entry, way) in ALL {
-        let it = Committing::new(entry, way).cached();
-        it.foreign("b", Status::Completed, SECOND);
+        // Another process has committed it, as the store's answer tells.
+        it.store.take_calls();
+        it.foreign("c", Status::Completed, SECOND);
         for requests in [&it.requests()[..1], &[]] {
-            assert_eq!(it.outcome("b").await, "duplicate");
+            assert_eq!(it.outcome("c").await, "duplicate");
             assert_eq!(it.store.take_calls(), requests);
         }
-        assert_eq!(it.effects(), [""; 0]);
+        assert_eq!(it.effects(), ["a", "b"]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn hooks_get_the_completions_value_once_it_is_committed() {
     for way in BOTH {
-        let (told, reads) = (Notes::default(), Arc::new(OnceLock::<ReadsEffects>::new()));
+        let told = Notes::default();
         let note = |name: &'static str| {
-            let (told, reads) = (told.clone(), Arc::clone(&reads));
-            told.of(move |end: RecordEnd| {
-                let recorded: Option<String> = end.completion().unwrap();
-                (name, recorded, reads.get().unwrap()().len())
-            })
+            let value = |end: RecordEnd| end.completion::<String>().unwrap();
+            told.clone().of(move |end| (name, value(end)))
         };
         let [done, failure] = ["done", "failure"].map(note);
         let hooks = |it: Handler| it.on_done(done).on_failure(failure);
         let it = Committing::handling(Entry::Consumer, way, hooks);
-        reads.get_or_init(|| Box::new(it.reads_effects()));
         it.fail(Other);
         for expected in ["failed", "processed", "duplicate"] {
             assert_eq!(it.outcome("a").await, expected);
         }
-        let receipt = Some("receipt of a".to_owned());
-        let done = ("done", receipt, 1);
-        let expected = [("failure", None, 0), done.clone(), done];
-        assert_eq!(told.take(), expected);
+        let done = ("done", Some("receipt of a".to_owned()));
+        assert_eq!(told.take(), [("failure", None), done.clone(), done]);
     }
 }

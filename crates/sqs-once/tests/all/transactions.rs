@@ -1,17 +1,15 @@
 //! Handlers in a transaction of their store: the claim, the effect and the completion commit together or not at all.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::database::{Booking, Ledger, Turn};
-use crate::support::{Notes, Order, SECOND, Seen, assert_contains, grouped, orders};
+use crate::support::{Notes, Order, SECOND, Seen, assert_contains, orders};
 use crate::transactional_effects::{Committing, ENTRIES, Entry, Way};
 use sqs_once::extract::Attempt;
 use sqs_once::store::StoreErrorKind::{AccessDenied, Other, Throttled, Unanswered};
 use sqs_once::store::{Fence, Status, Timestamp};
 use sqs_once::{Completion, Handler, HandlerError};
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 /// A consumer whose handler writes its order's ID. Orders named `ends…` end their transaction, and the others end as they
 /// request.
@@ -19,7 +17,6 @@ fn booking() -> Booking {
     booking_with(|it| it)
 }
 
-/// The handler has these settings.
 pub(crate) fn booking_with(settings: impl FnOnce(Handler) -> Handler) -> Booking {
     let (seen, notes) = Seen::pair();
     let handler = orders().call(move |order: Order, ledger: Ledger| {
@@ -177,27 +174,6 @@ async fn a_commit_that_failed_is_not_sent_again_and_the_next_delivery_runs() {
         assert_eq!(it.outcome("a").await, "processed");
         assert_eq!(it.effects(), ["a"]);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_next_of_a_fifo_group_begins_when_the_commit_before_it_is_answered() {
-    let booking = booking();
-    let gate = Arc::new(Notify::new());
-    booking.database.commits([Turn::Hold(Arc::clone(&gate))]);
-    let batch = ["a", "b"].map(|id| grouped("g", id));
-    let (failed, ()) = tokio::join!(booking.run(batch), async {
-        sleep(SECOND).await;
-        assert_eq!(booking.seen.all(), ["a"]);
-        assert_eq!(booking.database.open(), 1);
-        gate.notify_one();
-    });
-    assert_eq!(failed, [""; 0]);
-    assert_eq!(booking.database.effects(), ["a", "b"]);
-
-    booking.database.commits([Turn::LoseAnswer]);
-    let batch = ["c", "d"].map(|id| grouped("g", id));
-    assert_eq!(booking.run(batch).await, ["m-0", "m-1"]);
-    assert_eq!(booking.database.effects(), ["a", "b", "c"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -39,7 +39,7 @@ fn boxed(end: impl Future<Output = Ended> + Send + 'static) -> BoxFuture<'static
 pub(crate) const REFUSED: End = || boxed(async { Err("the bank refuses")? });
 pub(crate) const TIMED_OUT: End = || boxed(async { Err("the client timed out").outcome_unknown() });
 const PANICS: End = || boxed(async { panic!("after the request") });
-pub(crate) const DONE: End = || boxed(ready(Ok(())));
+const DONE: End = || boxed(ready(Ok(())));
 
 const UNKNOWN_ENDS: [End; 5] = [
     TIMED_OUT,

@@ -1,6 +1,5 @@
 //! Attempts of unknown outcome: which claims count as attempts.
 
-use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -10,68 +9,21 @@ use serde_json::Value;
 use sqs_once::Consumer;
 use sqs_once::policy::{Reconciled, UnknownOutcome};
 use sqs_once::store::{Claim, Seen, StoreErrorKind};
-use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Bench, Operation};
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
 use crate::support::{
-    Notes, SECOND, TestStore, deliver_until, failures, invoke, keys, order, several, until, values,
+    Notes, SECOND, TestStore, deliver_until, failures, invoke, keys, order, several, values,
 };
-use crate::unknown_outcome::{DONE, HOUR, REFUSED, TIMED_OUT, answers, bench, deliver, ending};
+use crate::unknown_outcome::{HOUR, REFUSED, TIMED_OUT, answers, bench, deliver, ending};
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_never_started_and_a_clean_failure_leave_no_attempt() {
-    for (first, operation) in [
-        // The answers to its claims are lost until the deadline.
-        (DONE, Operation::Claim),
-        // Its release is throttled.
-        (REFUSED, Operation::Release),
-    ] {
-        let (bench, calls) = bench(&[first], UnknownOutcome::dead_letter());
-        match operation {
-            Operation::Claim => bench.store().lose_answers(operation, usize::MAX),
-            _ => bench.store().fail(operation, StoreErrorKind::Throttled, 5),
-        }
-        deliver(&bench, "failed").await;
-        bench.store().lose_answers(operation, 0);
-        deliver(&bench, "1h processed").await;
-        let is_second = operation == Operation::Release;
-        assert_eq!(calls.len(), 1 + usize::from(is_second));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_killed_process_leaves_as_many_attempts_as_handlers_that_ran() {
-    let policy = UnknownOutcome::dead_letter();
-    let (bench, _) = bench(&[], policy.clone());
-    let begun = Arc::new(Semaphore::new(0));
-    let signal = Arc::clone(&begun);
-    let hangs = values().call(move |_: Value| {
-        signal.add_permits(1);
-        pending::<()>()
-    });
-    // Nothing that it sends when it is dropped arrives.
-    let store = TestStore::over(bench.store().clone()).settlements_take(|_| HOUR);
-    let killed = Consumer::new(hangs.namespace("test").unknown_outcome(policy))
-        .store(store)
-        .clock(bench.clock().clone())
-        .concurrency(10);
-    let event = several(keys(100));
-    let context = until(bench.clock().now() + 60 * SECOND);
-    tokio::select! {
-        _ = invoke(&killed, &event, context) => panic!("it was not killed"),
-        _ = begun.acquire_many(10) => {}
-    }
-    bench.clock().advance(HOUR);
-    let answer = bench.run(&event).await;
-    let ids = (1..=100).map(|at| format!("m-{at}"));
-    let (ran, kept): (Vec<_>, Vec<_>) =
-        ids.partition(|id| answer.outcome(id) == Outcome::Processed);
-    assert_eq!((ran.len(), kept.len()), (90, 10));
-    for id in kept {
-        answer.assert_terminal(&id);
-    }
+async fn a_clean_failure_whose_release_is_throttled_leaves_no_attempt() {
+    let (bench, calls) = bench(&[REFUSED], UnknownOutcome::dead_letter());
+    let throttled = StoreErrorKind::Throttled;
+    bench.store().fail(Operation::Release, throttled, 5);
+    deliver(&bench, "failed 1h processed").await;
+    assert_eq!(calls.len(), 2);
 }
 
 /// The number of claims in each request, for 100 new keys and ten handlers at a time, which end one after the other or
@@ -167,12 +119,14 @@ async fn a_claim_whose_handler_never_starts_keeps_the_doubt() {
 async fn a_claim_that_was_written_without_an_answer_is_no_attempt() {
     let policy = UnknownOutcome::dead_letter();
     let count = AtomicU32::new(0);
-    // An answer that is lost and then a refused try, and a table that is silent until the deadline.
+    // An answer that is lost and then a refused try, answers that are all lost, and a table that is silent until the
+    // deadline.
     let lost = move |_: &[Claim]| match count.fetch_add(1, Ordering::Relaxed) {
         0 => Err(StoreErrorKind::Unanswered),
         _ => Err(StoreErrorKind::Throttled),
     };
-    let afters: [After; 2] = [Box::new(lost), Box::new(|_| Ok(HOUR))];
+    let all_lost = |_: &[Claim]| Err(StoreErrorKind::Unanswered);
+    let afters: [After; 3] = [Box::new(lost), Box::new(all_lost), Box::new(|_| Ok(HOUR))];
     for after in afters {
         let (bench, calls) = bench(&[], policy.clone());
         deliver_late(&bench, &policy, after).await;

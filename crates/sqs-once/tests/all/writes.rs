@@ -50,7 +50,6 @@ fn check<const N: usize>(table: &str, key: [(&str, AttributeValue); N]) -> Condi
     check.condition_expression("a = b").build().unwrap()
 }
 
-/// The error for writes that cannot be sent.
 fn refused(writes: Writes) -> String {
     let error = writes.into_outcome().unwrap_err();
     assert!(error.is_terminal(), "{error}");
@@ -272,14 +271,4 @@ async fn a_result_that_can_not_be_kept_is_left_out_and_the_writes_happen() {
     assert_eq!(bench.run(["a"]).await, [""; 0]);
     assert_contains!(bench.line()["reason"], "its result was not stored");
     assert_eq!(bench.store.written(), ["stock"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn writes_that_can_not_be_sent_are_terminal_and_nothing_is() {
-    let bench = writing(|writes| writes.delete(delete("stock", [("id", text("a"))])));
-    assert_eq!(bench.run(["a"]).await, ["m-0"]);
-    let line = bench.line();
-    assert_eq!(line["outcome"], "terminal");
-    assert_contains!(line["reason"], "change the same item");
-    assert_eq!(bench.store.take_calls(), []);
 }

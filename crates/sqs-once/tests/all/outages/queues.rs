@@ -26,7 +26,6 @@ fn outage(sqs: &Sqs) -> Tested {
     outage_with(sqs, |it| it)
 }
 
-/// A consumer whose dependency is down, and whose handler has these settings.
 fn outage_with(sqs: &Sqs, settings: impl FnOnce(Handler) -> Handler) -> Tested {
     let service = Service::down();
     let tested = Bench::new().on(settings(service.handler()));

@@ -34,7 +34,6 @@ const LEASE: Duration = Duration::from_secs(31);
 /// Lambda's longest timeout of a function.
 const TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
-/// One outage.
 #[derive(Clone, Debug)]
 struct Outage {
     lasts: Duration,
@@ -234,7 +233,6 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Answers a call that hangs.
     async fn answer(&mut self, at: usize) {
         let hanging = self.hanging.swap_remove(at);
         let (mut found, is_outdated) = (self.breaker(), self.breaker() != hanging.saw);

@@ -12,7 +12,7 @@ use sqs_once::store::{Committed, Conflict, Settlement, Store, StoreError};
 use sqs_once::unstable::on_committed;
 
 use crate::store_suite::commits_together::{Entry, entry};
-use crate::store_suite::lost_answers::losses;
+use crate::store_suite::requests::losses;
 use crate::store_suite::support::{Networked, commit_of, new_claims, new_commit, refused, rivals};
 use crate::support::dynamodb::create_shop;
 use crate::support::wire::Turn;
@@ -56,7 +56,6 @@ impl Networked {
         assert_eq!(item, Some(settlement.write(None)));
     }
 
-    /// The pieces of `article` in stock.
     pub(crate) fn stock(&self, article: &str) -> Option<u64> {
         let item = self.get("stock", article)?;
         Some(item["pieces"]["N"].as_str().unwrap().parse().unwrap())
@@ -196,7 +195,6 @@ async fn of_several_conditions_that_are_not_met_the_first_with_a_rule_decides() 
     }
 }
 
-/// Requires that an order meets a condition.
 fn check(id: &str, condition: &str) -> ConditionCheck {
     let check = ConditionCheck::builder().table_name("orders");
     let check = check.key("id", text(id));

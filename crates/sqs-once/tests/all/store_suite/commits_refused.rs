@@ -16,7 +16,6 @@ use crate::support::{assert_contains, assert_lacks};
 const UNMET: &str = "ConditionalCheckFailed";
 const INVALID: &str = "ValidationError";
 
-/// Two writes of the handler.
 fn writes() -> Writes {
     Writes::new().put_item(order("o-1")).update(taken("a-7"))
 }

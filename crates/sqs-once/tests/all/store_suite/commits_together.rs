@@ -28,7 +28,6 @@ pub(crate) fn entry(writes: Writes) -> Entry {
     Entry { settlement, writes }
 }
 
-/// A new order of this name.
 fn ordering(id: &str) -> Entry {
     entry(Writes::new().put_item(order(id)))
 }
@@ -73,13 +72,11 @@ impl Networked {
         others
     }
 
-    /// The entries commit, except the one at this place.
     async fn commits_except(&self, entries: &[Entry], at: usize) -> Outcome {
         let mut others = self.all_commit_except(entries, &[at]).await;
         others.remove(0)
     }
 
-    /// The number of items in each transaction sent.
     fn items_sent(&self) -> Vec<usize> {
         let bodies = self.wire.bodies().into_iter();
         let items = bodies.map(|body| body["TransactItems"].as_array().unwrap().len());
@@ -135,7 +132,6 @@ async fn as_many_records_share_a_transaction_as_its_hundred_items_hold() {
     }
 }
 
-/// A put of an order with a body of this size.
 fn large(id: &str, bytes: usize) -> Writes {
     let put = Put::builder().table_name("orders").item("id", text(id));
     let put = put.item("body", text(&"x".repeat(bytes)));
@@ -154,32 +150,27 @@ async fn a_transaction_stays_below_four_megabytes() {
 }
 
 #[tokio::test]
-async fn a_condition_that_is_not_met_refuses_its_record_alone() {
+async fn conditions_that_are_not_met_refuse_their_records_alone_and_are_decided_with_one_read() {
     for shop in shops().await {
-        shop.put_stock("a-7", 0);
-        let mut entries = orderings(5, 1);
-        entries[2] = entry(Writes::new().put_item(order("sold")).update(taken("a-7")));
-        let refused = shop.commits_except(&entries, 2).await;
-        let conflict = conflict(refused.unwrap());
-        assert_eq!(conflict.index(), 1);
-        assert_eq!(conflict.item().unwrap()["pieces"], number(0));
+        let mut entries = orderings(6, 1);
+        for at in [0, 2, 4] {
+            let article = format!("a-{at}");
+            shop.put_stock(&article, 0);
+            let writes = Writes::new().put_item(order(&format!("sold-{at}")));
+            entries[at] = entry(writes.update(taken(&article)));
+        }
+        for refused in shop.all_commit_except(&entries, &[0, 2, 4]).await {
+            let conflict = conflict(refused.unwrap());
+            assert_eq!(conflict.index(), 1);
+            assert_eq!(conflict.item().unwrap()["pieces"], number(0));
+        }
         assert_eq!(shop.wire.seen(), [TRANSACTION, READ, TRANSACTION]);
-        assert!(shop.get("orders", "sold").is_none());
-        let item = shop.table.peek(&entries[2].settlement.id).await;
-        assert_eq!(item, None);
+        for at in [0, 2, 4] {
+            assert!(shop.get("orders", &format!("sold-{at}")).is_none());
+            let item = shop.table.peek(&entries[at].settlement.id).await;
+            assert_eq!(item, None);
+        }
     }
-}
-
-#[tokio::test]
-async fn several_refused_records_are_decided_with_one_read() {
-    let shop = shop().await;
-    let mut entries = orderings(6, 1);
-    for at in [0, 2, 4] {
-        entries[at].writes = Writes::new().update(taken(&format!("none-{at}")));
-    }
-    let outcomes = shop.all_commit_except(&entries, &[0, 2, 4]).await;
-    assert!(outcomes.iter().all(|outcome| conflicts(outcome) == 0));
-    assert_eq!(shop.wire.seen(), [TRANSACTION, READ, TRANSACTION]);
 }
 
 #[tokio::test]

@@ -36,11 +36,9 @@ enum Error {
     Deletes,
     /// Refuses settlements without returning the item.
     ShowsNothing,
-    /// Returns answers in the wrong order.
     Disorder,
     /// Reads first and writes later, without a condition.
     Races,
-    /// Omits the answers for absent items.
     SkipsAbsent,
     /// Takes one key in two namespaces for one item.
     IgnoresNamespaces,
@@ -165,7 +163,6 @@ impl Store for Mutant {
     }
 }
 
-/// A store with this error, and its items.
 fn mutant(error: Error) -> InMemory<Mutant> {
     InMemory::new(|items| Mutant { items, error })
 }

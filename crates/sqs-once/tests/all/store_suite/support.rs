@@ -24,7 +24,6 @@ use crate::support::process::this_program;
 use crate::support::wire::{Turn, Wire};
 
 pub(crate) const TABLE: &str = "sqs-once";
-/// The names of operations.
 pub(crate) const BATCH: &str = "BatchExecuteStatement";
 pub(crate) const READ: &str = "BatchGetItem";
 pub(crate) const UPDATE: &str = "UpdateItem";
@@ -46,7 +45,6 @@ pub(crate) fn store_at(endpoint: &str) -> DynamoDbStore {
     DynamoDbStore::new(client(endpoint, Duration::from_secs(30)), TABLE)
 }
 
-/// A store whose items are in memory.
 pub(crate) struct InMemory<S> {
     store: S,
     items: MemoryStore,
@@ -230,7 +228,6 @@ impl Fixture for OnDynamoDb {
     }
 }
 
-/// A table behind a network, and a store that uses it.
 pub(crate) struct Networked {
     pub(crate) table: OnDynamoDb,
     pub(crate) wire: Wire,
@@ -290,7 +287,6 @@ pub(crate) fn commit_of(claims: &[Claim]) -> Settlement {
     settlements(claims, &Settling::Commit(recorded())).remove(0)
 }
 
-/// A commit of a new key.
 pub(crate) fn new_commit() -> Settlement {
     commit_of(&new_claims(1))
 }
@@ -319,7 +315,6 @@ pub(crate) fn process_with_table(module: &str, test: &str, endpoint: &str) -> Co
     process
 }
 
-/// Runs a process to its end.
 pub(crate) async fn output(mut process: Command) -> Output {
     let ended = tokio::task::spawn_blocking(move || process.output());
     ended.await.unwrap().unwrap()

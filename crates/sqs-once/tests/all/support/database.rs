@@ -16,7 +16,7 @@ use sqs_once::store::{
     Settlement, Settling, Status, Store, StoreError, StoreErrorKind, StoreFuture, Transactions,
 };
 use sqs_once::{Consumer, Handler, HandlerError};
-use tokio::sync::{Notify, OwnedMutexGuard};
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{AtOnce, Bench, Counted, Notes, Order, TestStore, Tested, Turns, item_id};
@@ -30,11 +30,8 @@ pub(crate) enum Turn {
     Fail(StoreErrorKind),
     /// The database executes it, but the answer is lost.
     LoseAnswer,
-    /// The database executes it when notified.
-    Hold(Arc<Notify>),
     /// The database executes it after this time.
     Delay(Duration),
-    /// The database never answers.
     Hang,
 }
 
@@ -58,7 +55,6 @@ async fn take(turn: &Turn) -> Result<(), StoreError> {
     match turn {
         Turn::Do | Turn::LoseAnswer => {}
         Turn::Fail(kind) => return Err(StoreError::new(*kind, "injected by the test")),
-        Turn::Hold(gate) => gate.notified().await,
         Turn::Delay(time) => sleep(*time).await,
         Turn::Hang => std::future::pending().await,
     }
@@ -74,22 +70,18 @@ impl Database {
         }
     }
 
-    /// Sets the turns of the next transactions to begin.
     pub(crate) fn begins(&self, turns: impl IntoIterator<Item = Turn>) {
         self.shared.begins.lock().unwrap().next.extend(turns);
     }
 
-    /// Sets the turns of the next commits.
     pub(crate) fn commits(&self, turns: impl IntoIterator<Item = Turn>) {
         self.shared.commits.lock().unwrap().next.extend(turns);
     }
 
-    /// Sets the turn of every later `begin`.
     pub(crate) fn begins_always(&self, turn: Turn) {
         self.shared.begins.lock().unwrap().then = turn;
     }
 
-    /// Sets the turn of every later commit.
     pub(crate) fn commits_always(&self, turn: Turn) {
         self.shared.commits.lock().unwrap().then = turn;
     }
@@ -104,7 +96,6 @@ impl Database {
         self.shared.connections.now()
     }
 
-    /// The largest number of transactions open at once.
     pub(crate) fn most_open(&self) -> usize {
         self.shared.connections.most()
     }

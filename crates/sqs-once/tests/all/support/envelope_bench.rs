@@ -15,7 +15,6 @@ pub(crate) fn sample(name: &str) -> Vec<Value> {
     event["Records"].as_array().unwrap().clone()
 }
 
-/// A message as SNS publishes it.
 pub(crate) fn sns(message_id: &str, message: &str) -> Value {
     json!({
         "Type": "Notification",
@@ -31,7 +30,6 @@ pub(crate) fn publication(message_id: &str, message: &str) -> String {
     sns(message_id, message).to_string()
 }
 
-/// A publication with message attributes.
 pub(crate) fn attributed(message: &str, attributes: &[(&str, &str)]) -> Value {
     let mut published = sns("n-1", message);
     for (name, value) in attributes {
@@ -40,7 +38,6 @@ pub(crate) fn attributed(message: &str, attributes: &[(&str, &str)]) -> Value {
     published
 }
 
-/// An event as EventBridge sends it.
 pub(crate) fn event_bridge(id: &str, detail: &str) -> String {
     let event = json!({
         "version": "0", "id": id, "detail-type": "OrderPlaced", "source": "com.example.shop",

@@ -12,7 +12,8 @@ pub(crate) mod sqs;
 pub(crate) mod stores;
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_lambda_events::event::sqs::SqsBatchResponse;
@@ -100,7 +101,6 @@ pub(crate) fn set<S, V>(it: S, value: Option<V>, setter: fn(S, V) -> S) -> S {
     }
 }
 
-/// A function that takes a key from a payload.
 type Id<T, K> = fn(&T) -> K;
 
 /// Starts a handler of orders by their ID.
@@ -161,7 +161,6 @@ impl Drop for Bomb {
     }
 }
 
-/// Always the same random number.
 pub(crate) struct Fixed(pub(crate) u128);
 
 impl Random for Fixed {
@@ -182,7 +181,16 @@ pub(crate) fn held() -> (Handler, Arc<Notify>, Arc<Notify>) {
     (handler, begun, go_on)
 }
 
-/// An envelope that is opened by this function.
+/// Blocking code, and the sender that ends it.
+pub(crate) fn gate() -> (Sender<()>, impl Fn() + Clone + Send + Sync + 'static) {
+    let (tell, told) = channel();
+    let told = Arc::new(Mutex::new(told));
+    (tell, move || {
+        // Only a failing test waits so long.
+        let _ = told.lock().unwrap().recv_timeout(60 * SECOND);
+    })
+}
+
 pub(crate) struct OpenedBy(pub(crate) fn(&str) -> Result<Opened, DecodeError>);
 
 impl Envelope for OpenedBy {
@@ -211,12 +219,10 @@ impl<S: Sync> FromRecord<S> for Transaction {
     }
 }
 
-/// A consumer on a new bench with this handler of orders.
 pub(crate) fn handling<X: 'static>(handler: impl HandlerFn<Order, (), X>) -> Tested {
     Bench::new().on(orders().call(handler))
 }
 
-/// A consumer on a new bench with this batch handler of orders.
 pub(crate) fn handling_batches<X: 'static>(
     handler: impl BatchHandlerFn<Order, (), X>,
 ) -> Tested<Together> {
@@ -228,7 +234,6 @@ pub(crate) fn noting() -> (Tested, Seen) {
     noting_in(Mode::ClaimFirst)
 }
 
-/// A consumer of this mode that notes its orders, and ends as they request.
 pub(crate) fn noting_in(mode: Mode) -> (Tested, Seen) {
     let (seen, notes) = Seen::pair();
     let handler = mode.call(orders(), obeying(notes));
@@ -245,7 +250,6 @@ pub(crate) enum Mode {
 impl Mode {
     pub(crate) const BOTH: [Self; 2] = [Self::ClaimFirst, Self::RecordAfter];
 
-    /// A handler of this mode.
     pub(crate) fn call<T, K, X>(
         self,
         keyed: Keyed<T, K>,
@@ -310,7 +314,6 @@ pub(crate) async fn assert_ends_as_said(bench: &Tested<Together>, success: &str)
     assert_eq!(told(&ends(bench.lines())), expected);
 }
 
-/// The IDs of a batch's orders.
 pub(crate) fn ids(orders: &Batch<Order>) -> Vec<String> {
     orders.payloads().map(|order| order.id.clone()).collect()
 }
@@ -334,7 +337,6 @@ pub(crate) fn noting_batches(time: Duration) -> (Tested<Together>, Calls) {
     (bench.on(consumer), calls)
 }
 
-/// Why a consumer does not start.
 pub(crate) async fn refusal(runs: impl Runnable) -> String {
     let consumer = Consumer::new(runs).store(MemoryStore::new());
     consumer.init().await.unwrap_err().to_string()
@@ -381,7 +383,6 @@ pub(crate) fn ends(lines: Vec<Line>) -> Vec<(String, String)> {
     ends.collect()
 }
 
-/// The outcomes in a result of [`ends`].
 pub(crate) fn names(told: &[(String, String)]) -> Vec<&str> {
     told.iter().map(|(outcome, _)| outcome.as_str()).collect()
 }
@@ -413,7 +414,6 @@ pub(crate) fn json_body(body: &Value) -> Value {
     json!({ "body": body.to_string() })
 }
 
-/// A record of a FIFO queue.
 pub(crate) fn grouped(group: &str, id: &str) -> Value {
     in_group(group, order(id))
 }
@@ -434,7 +434,6 @@ pub(crate) fn in_group(group: &str, record: Value) -> Value {
     with(record, fields)
 }
 
-/// The record with other values of these fields.
 pub(crate) fn with(mut record: Value, fields: Value) -> Value {
     let Value::Object(fields) = fields else {
         panic!("{fields} are no fields")
@@ -443,7 +442,6 @@ pub(crate) fn with(mut record: Value, fields: Value) -> Value {
     record
 }
 
-/// The record with a message attribute.
 pub(crate) fn with_attribute(mut record: Value, name: &str, value: &str) -> Value {
     record["messageAttributes"][name] = json!({ "dataType": "String", "stringValue": value });
     record
@@ -460,7 +458,6 @@ fn event(records: impl IntoIterator<Item: Into<Value>>) -> Value {
     json!({ "Records": records.collect::<Vec<_>>() })
 }
 
-/// Runs this in simulated time.
 pub(crate) fn in_simulated_time<T>(run: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().start_paused(true).build().unwrap();
@@ -474,7 +471,6 @@ pub(crate) fn on_two_threads<T>(run: impl Future<Output = T>) -> T {
     runtime.block_on(run)
 }
 
-/// An invocation with this deadline.
 pub(crate) fn until(deadline: Timestamp) -> Context {
     let mut context = Context::default();
     context.deadline = deadline.as_millis();
@@ -494,7 +490,6 @@ pub(crate) async fn invoke(
     consumer.clone().call(event).await.unwrap()
 }
 
-/// Delivers a batch in an invocation with this deadline.
 pub(crate) async fn deliver_until(
     deadline: u64,
     consumer: &Consumer,
@@ -535,7 +530,6 @@ impl Bench {
         }
     }
 
-    /// A consumer of this handler on this bench.
     pub(crate) fn consumer<Kind: Named>(&self, handler: Handler<Kind>) -> Consumer
     where
         Handler<Kind>: Runnable,
@@ -545,7 +539,6 @@ impl Bench {
             .clock(self.clock.clone())
     }
 
-    /// Idempotency without SQS on this bench.
     pub(crate) fn idempotency(&self) -> Idempotency {
         Idempotency::new("test")
             .store(self.store.clone())
@@ -649,7 +642,6 @@ impl Bench {
     }
 }
 
-/// A consumer on its bench.
 pub(crate) struct Tested<Kind = One> {
     pub(crate) bench: Bench,
     pub(crate) consumer: Consumer,
@@ -678,7 +670,6 @@ where
         self.bench.on(settings(handler))
     }
 
-    /// Changes the consumer's settings.
     pub(crate) fn with_consumer(self, settings: impl FnOnce(Consumer) -> Consumer) -> Self {
         Self {
             consumer: settings(self.consumer),

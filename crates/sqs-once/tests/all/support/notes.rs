@@ -32,7 +32,6 @@ impl<T> Notes<T> {
         self.0.lock().unwrap().push(note);
     }
 
-    /// Removes and returns the notes.
     pub(crate) fn take(&self) -> Vec<T> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
@@ -43,7 +42,6 @@ impl<T> Notes<T> {
 }
 
 impl<T: Ord> Notes<T> {
-    /// Removes the notes, and returns them sorted.
     pub(crate) fn take_sorted(&self) -> Vec<T> {
         let mut notes = self.take();
         notes.sort();
@@ -79,7 +77,6 @@ impl<T: Send + 'static> Notes<T> {
 }
 
 impl<T: Clone> Notes<T> {
-    /// The notes so far.
     pub(crate) fn all(&self) -> Vec<T> {
         self.0.lock().unwrap().clone()
     }
@@ -109,18 +106,15 @@ impl AtOnce {
         }
     }
 
-    /// The number now.
     pub(crate) fn now(&self) -> usize {
         self.0.lock().unwrap().0
     }
 
-    /// The largest number so far.
     pub(crate) fn most(&self) -> usize {
         self.0.lock().unwrap().1
     }
 }
 
-/// One value that [`AtOnce`] counts.
 pub(crate) struct Counted(AtOnce);
 
 impl Drop for Counted {

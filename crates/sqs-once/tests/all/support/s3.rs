@@ -34,7 +34,6 @@ pub(crate) enum Turn {
     Parts(Vec<Option<&'static [u8]>>),
     /// S3 answers with this part of a body, and the connection breaks.
     Break(&'static [u8]),
-    /// S3 never answers.
     Hang,
 }
 
@@ -54,7 +53,6 @@ impl S3 {
         s3
     }
 
-    /// Uses one turn for every request.
     pub(crate) fn always(turn: Turn) -> Self {
         let s3 = Self::default();
         s3.turns.lock().unwrap().then = turn;
@@ -82,7 +80,6 @@ impl S3 {
         objects.insert(path.to_owned(), object.into());
     }
 
-    /// The paths of all objects.
     pub(crate) fn paths(&self) -> Vec<String> {
         self.objects.lock().unwrap().keys().cloned().collect()
     }
@@ -150,7 +147,6 @@ fn error(status: u16, code: &str, path: &str) -> HttpResponse {
     answer(status, body)
 }
 
-/// A body that arrives in parts.
 struct Parts {
     parts: VecDeque<Option<&'static [u8]>>,
     breaks: bool,

@@ -30,7 +30,6 @@ pub(crate) enum Turn {
     LoseAnswer,
     /// Something else answers in the place of SQS, with nothing.
     Empty,
-    /// SQS answers with these attributes of a queue.
     Attributes(Value),
     /// SQS rejects the request with an error code.
     Refuse(&'static str),
@@ -38,11 +37,9 @@ pub(crate) enum Turn {
     RefuseEntries(&'static [usize]),
     /// SQS executes the request, and answers only when notified.
     Hold(Arc<Notify>),
-    /// SQS never answers.
     Hang,
 }
 
-/// A request by its operation's name.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) operation: String,
@@ -66,7 +63,6 @@ impl Sqs {
         sqs
     }
 
-    /// Uses one turn for every request.
     pub(crate) fn always(turn: Turn) -> Self {
         let sqs = Self::default();
         sqs.turns.lock().unwrap().then = turn;
@@ -100,7 +96,6 @@ impl Sqs {
         Client::from_conf(config)
     }
 
-    /// The requests so far, in order.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.all()
     }
@@ -112,7 +107,6 @@ impl Sqs {
         requests.into_iter().map(|request| request.body).collect()
     }
 
-    /// The reasons of the dead letters so far.
     pub(crate) fn reasons(&self) -> Vec<String> {
         let letters = self.asked("SendMessage").into_iter();
         let reasons = letters.map(|mut sent| {
@@ -122,7 +116,6 @@ impl Sqs {
         reasons.collect()
     }
 
-    /// Waits for the next request.
     pub(crate) async fn arrived(&self) {
         self.arrived.notified().await;
     }

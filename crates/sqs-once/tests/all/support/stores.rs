@@ -108,7 +108,6 @@ impl TestStore {
         }
     }
 
-    /// Gives the store an identity.
     pub(crate) fn named(mut self, name: &'static str) -> Self {
         self.name = Some(name);
         self
@@ -119,7 +118,6 @@ impl TestStore {
         self.clone()
     }
 
-    /// Lets no request be answered.
     pub(crate) fn silent(&self) -> Self {
         self.claims_take(|_| Duration::MAX);
         self.settlements_take(|_| Duration::MAX);
@@ -185,19 +183,16 @@ impl TestStore {
         }
     }
 
-    /// Makes the next `times` calls lose their answer.
     pub(crate) fn lose_answer(&self, call: &'static str, times: usize) {
         for operation in operations(call) {
             self.kit.lose_answers(*operation, times);
         }
     }
 
-    /// Makes all further calls fail.
     pub(crate) fn always_fails(&self, call: &'static str, kind: StoreErrorKind) {
         self.fail(call, kind, usize::MAX);
     }
 
-    /// Makes the condition of this write fail in the next `times` commits.
     pub(crate) fn fail_condition(&self, write: usize, times: usize) {
         self.kit.fail_condition(write, times);
     }
@@ -209,7 +204,6 @@ impl TestStore {
         tables.collect()
     }
 
-    /// The commits requested since the previous call.
     pub(crate) fn take_commits(&self) -> Vec<Settlement> {
         self.commits.take()
     }
@@ -218,19 +212,16 @@ impl TestStore {
         self.inner.get(&item_id(&BusinessKey::new(id).unwrap()))
     }
 
-    /// The item with this id.
     pub(crate) fn get(&self, id: &ItemId) -> Option<Item> {
         self.inner.get(id)
     }
 
-    /// Changes a key's item.
     pub(crate) fn change(&self, id: &str, change: impl FnOnce(&mut Item)) {
         let mut item = self.item(id).unwrap();
         change(&mut item);
         self.inner.put(item);
     }
 
-    /// Whether a key's claim was released.
     pub(crate) fn is_released(&self, id: &str) -> bool {
         let item = self.item(id).unwrap();
         item.status == Status::InProgress && item.lease_until == Some(Timestamp::default())
