@@ -56,6 +56,19 @@ impl Bench {
         values.sort();
         values
     }
+
+    /// Everything that the samples want has happened, once.
+    #[track_caller]
+    pub(crate) fn assert_once(&self, what: &str) {
+        assert_eq!(self.stock("mug-blue"), Some(10 - 2 - 1), "{what}");
+        assert_eq!(self.stock("kettle"), Some(10 - 1), "{what}");
+        for (table, id) in [("OrdersTable", "order_id"), ("OutboxTable", "id")] {
+            let all = self.all(table, id);
+            assert_eq!(all, ["o-2001", "o-2002", "o-2003"], "{what}");
+        }
+        let statuses = self.all("IdempotencyTable", "status");
+        assert_eq!(statuses, ["COMPLETED"; 3], "{what}");
+    }
 }
 
 /// Lets a process handle one event and ends it.

@@ -9,18 +9,6 @@ use tokio::sync::Notify;
 
 use crate::bench::{Bench, TIMEOUT, run, samples};
 
-/// Everything that the samples want has happened, once.
-fn assert_once(bench: &Bench, what: &str) {
-    assert_eq!(bench.stock("mug-blue"), Some(10 - 2 - 1), "{what}");
-    assert_eq!(bench.stock("kettle"), Some(10 - 1), "{what}");
-    for (table, id) in [("OrdersTable", "order_id"), ("OutboxTable", "id")] {
-        let all = bench.all(table, id);
-        assert_eq!(all, ["o-2001", "o-2002", "o-2003"], "{what}");
-    }
-    let statuses = bench.all("IdempotencyTable", "status");
-    assert_eq!(statuses, ["COMPLETED"; 3], "{what}");
-}
-
 /// A process whose request with this index, counted from 0, takes this turn.
 async fn started(at: usize, turn: Turn) -> (Bench, Wire, Function) {
     let bench = Bench::new().await;
@@ -36,7 +24,7 @@ async fn started(at: usize, turn: Turn) -> (Bench, Wire, Function) {
 async fn requests() -> usize {
     let (bench, wire, function) = started(0, Turn::Pass).await;
     run(function, &samples()).await;
-    assert_once(&bench, "undisturbed");
+    bench.assert_once("undisturbed");
     wire.seen().len()
 }
 
@@ -60,7 +48,7 @@ async fn an_order_is_reserved_once_though_its_process_is_killed_at_any_request()
             // Nothing is claimed before, so there is no lease to wait for.
             let (failures, lines) = bench.run(&event).await;
             assert_eq!(failures, [""; 0], "{what}: {lines:?}");
-            assert_once(&bench, &what);
+            bench.assert_once(&what);
         }
     }
 }
@@ -76,6 +64,6 @@ async fn an_order_is_reserved_once_though_any_answer_is_lost() {
         let processed = lines.iter().filter(|line| line.outcome == "processed");
         assert_eq!(processed.count(), 3, "{what}: {lines:?}");
         assert!(wire.seen().len() > 4, "{what}: it was not sent again");
-        assert_once(&bench, &what);
+        bench.assert_once(&what);
     }
 }

@@ -14,7 +14,7 @@ fn order(id: &str, pieces: u32) -> Value {
 #[tokio::test]
 async fn the_template_grants_what_the_function_asks_for_and_nothing_else() {
     let bench = Bench::new().await;
-    let aws = Aws::start(bench.dynamodb.endpoint()).await;
+    let aws = Aws::start(&bench.dynamodb.endpoint()).await;
     let batches = [
         vec![order("a", 1), order("b", 1)],
         // Seen before, and seen by its own conditions alone.
@@ -24,11 +24,7 @@ async fn the_template_grants_what_the_function_asks_for_and_nothing_else() {
         vec![json!("no order")],
     ];
     let run = async |batch: &[Value]| {
-        let launch = bench.launch();
-        let launch = launch
-            .env("AWS_ENDPOINT_URL_DYNAMODB", &aws.url)
-            .env("AWS_ENDPOINT_URL_SQS", &aws.url)
-            .env("SQS_ONCE_DLQ_URL", aws.queue("InventoryDeadLetterQueue"));
+        let launch = aws.serves(bench.launch(), "InventoryDeadLetterQueue");
         let function = launch.start().await.unwrap();
         let event = event("InventoryQueue", batch);
         function.invoke(event.payload(), TIMEOUT).await.unwrap();

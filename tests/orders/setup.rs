@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::permissions::serve;
-use crate::support::{Answer, Bench, TIMEOUT, body, event, order, refusal, run};
+use crate::support::{Answer, Bench, TIMEOUT, body, event, refusal, run, serve};
 use axum::Router;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::routing::post;
 use serde_json::{Value, json};
 use sqs_once_local::Launch;
@@ -17,13 +16,6 @@ fn logging(launch: Launch) -> (Launch, Lines) {
     let into = Arc::clone(&lines);
     let launch = launch.on_line(move |line| into.lock().unwrap().push(line.to_owned()));
     (launch, lines)
-}
-
-/// The function, which sends to an SQS at this address.
-fn with_queues(launch: Launch, url: &str) -> Launch {
-    launch
-        .env("AWS_ENDPOINT_URL_SQS", url)
-        .env("SQS_ONCE_DLQ_URL", format!("{url}/123456789012/orders-dlq"))
 }
 
 #[tokio::test]
@@ -84,41 +76,6 @@ async fn missing_or_malformed_configuration_refuses_to_start_and_names_the_varia
     }
 }
 
-/// An SQS that notes what it is asked, of one operation.
-async fn queue(operation: &'static str) -> (String, Arc<Mutex<Vec<Value>>>) {
-    let sent = Arc::new(Mutex::new(Vec::new()));
-    let into = Arc::clone(&sent);
-    let service = Router::new().fallback(async move |headers: HeaderMap, body: String| {
-        assert_eq!(headers["x-amz-target"], format!("AmazonSQS.{operation}"));
-        let request = serde_json::from_str(&body).unwrap();
-        into.lock().unwrap().push(request);
-        let answer =
-            json!({ "MessageId": "copy", "MD5OfMessageBody": "x", "Successful": [], "Failed": [] });
-        answer.to_string()
-    });
-    (serve(service).await, sent)
-}
-
-#[tokio::test]
-async fn terminal_records_are_sent_to_the_dead_letter_queue_and_then_acknowledged() {
-    let bench = Bench::new().await;
-    let (url, sent) = queue("SendMessage").await;
-    let launch = with_queues(bench.launch(), &url);
-    let poison = event("poison-body");
-    let result = run(launch.start().await.unwrap(), &poison).await;
-    assert_eq!(result.count("terminal"), 2);
-    assert!(result.failures.is_empty());
-    let sent = sent.lock().unwrap();
-    assert_eq!(sent.len(), 2);
-    for message in sent.iter() {
-        let attribute = |name: &str| &message["MessageAttributes"][name]["StringValue"];
-        assert!(!attribute("sqs-once-reason").as_str().unwrap().is_empty());
-        assert_eq!(attribute("sqs-once-function"), "orders");
-        let mut ids = poison.message_ids().iter();
-        assert!(ids.any(|id| attribute("sqs-once-message-id") == id));
-    }
-}
-
 /// What stands in everything that no line may show.
 const SECRET: &str = "canary";
 
@@ -153,7 +110,10 @@ async fn lines_with(variable: &str, value: &str) -> String {
     }));
     let event = json!({ "Records": records.collect::<Vec<_>>() }).to_string();
     let event = sqs_once_local::Event::parse(&event, "orders").unwrap();
-    let launch = with_queues(bench.launch(), &sqs);
+    let launch = bench
+        .launch()
+        .env("SQS_ONCE_DLQ_URL", format!("{sqs}/123456789012/orders-dlq"))
+        .env("AWS_ENDPOINT_URL_SQS", sqs);
     let (launch, lines) = logging(launch.env(variable, value));
     let function = launch.start().await.unwrap();
     // The second time most are duplicates.
@@ -190,25 +150,4 @@ async fn only_who_names_the_runtime_or_the_sdk_in_the_filter_is_shown_what_they_
         let lines = lines_with("RUST_LOG", named).await;
         assert!(lines.contains(SECRET), "{named}");
     }
-}
-
-#[tokio::test]
-async fn an_order_stays_away_for_as_long_as_the_payments_service_says() {
-    let bench = Bench::new().await;
-    let busy = async || (StatusCode::TOO_MANY_REQUESTS, [("Retry-After", "7")]);
-    let payments = serve(Router::new().route("/charges", post(busy))).await;
-    let (url, asked) = queue("ChangeMessageVisibilityBatch").await;
-    let launch = bench
-        .launch()
-        .env("AWS_ENDPOINT_URL_SQS", &url)
-        .env("PAYMENTS_URL", payments);
-    let result = run(launch.start().await.unwrap(), &order("o-1")).await;
-    assert_eq!(result.count("failed"), 1);
-    assert_eq!(result.failures.len(), 1);
-    let asked = asked.lock().unwrap();
-    assert_eq!(asked.len(), 1);
-    let queue = asked[0]["QueueUrl"].as_str().unwrap();
-    let is_source = queue.starts_with(&url) && queue.ends_with("/orders");
-    assert!(is_source, "{queue}");
-    assert_eq!(asked[0]["Entries"][0]["VisibilityTimeout"], 7);
 }

@@ -16,8 +16,6 @@ use sqs_once_local::{
 };
 use tokio::sync::Notify;
 
-use crate::permissions::serve;
-
 /// Long enough for a loaded machine; no test waits for it.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -125,6 +123,14 @@ pub(crate) fn body(id: &str) -> Value {
 /// An event of one order.
 pub(crate) fn order(id: &str) -> Event {
     Event::parse(&body(id).to_string(), "orders").unwrap()
+}
+
+/// Serves on a free loopback port and returns the base URL.
+pub(crate) async fn serve(service: Router) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, service).await.unwrap() });
+    url
 }
 
 /// A payments service that notes every charge it makes, and answers as it is told.

@@ -3,18 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 
-use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use network_for_tests::{Turn, Wire};
 use serde_json::{Value, json};
 use sqs_once_doctor::{Scope, Target};
-use sqs_once_local::{Event, Template};
+use sqs_once_local::{Event, Launch, Template};
 
 /// An action, and the logical id of what it is done to.
 pub(crate) type Permissions = BTreeSet<(String, String)>;
@@ -58,95 +51,49 @@ pub(crate) fn granted(template: &Path) -> Permissions {
 }
 
 /// DynamoDB and SQS, as far as a function sees them: its tables are in an embedded DynamoDB, its queues do as they are
-/// asked, and every request is noted by what it needs.
+/// asked.
 pub(crate) struct Aws {
-    pub(crate) url: String,
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    dynamodb: Upstream,
-    needed: Mutex<Permissions>,
-}
-
-/// A client of the server at one endpoint.
-pub(crate) struct Upstream {
-    endpoint: String,
-    client: Client<HttpConnector, Body>,
-}
-
-impl Upstream {
-    pub(crate) fn new(endpoint: String) -> Self {
-        let client = Client::builder(TokioExecutor::new()).build_http();
-        Self { endpoint, client }
-    }
-
-    /// Passes a request on and returns the answer.
-    pub(crate) async fn ask(&self, mut request: Request) -> Response {
-        let path = request.uri().path_and_query().unwrap();
-        *request.uri_mut() = format!("{}{path}", self.endpoint).parse().unwrap();
-        self.client.request(request).await.unwrap().map(Body::new)
-    }
-}
-
-/// Serves on a free loopback port and returns the base URL.
-pub(crate) async fn serve(service: Router) -> String {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, service).await.unwrap() });
-    url
+    dynamodb: Wire,
+    sqs: Wire,
 }
 
 impl Aws {
     /// In front of the DynamoDB at an endpoint.
-    pub(crate) async fn start(dynamodb: String) -> Self {
-        let shared = Arc::new(Shared {
-            dynamodb: Upstream::new(dynamodb),
-            needed: Mutex::default(),
-        });
-        let service = Router::new()
-            .fallback(answer)
-            .with_state(Arc::clone(&shared));
-        let url = serve(service).await;
-        Self { url, shared }
+    pub(crate) async fn start(dynamodb: &str) -> Self {
+        Self {
+            dynamodb: Wire::to(dynamodb).await,
+            sqs: Wire::always(Turn::By(done)).await,
+        }
     }
 
-    /// The URL of a queue.
-    pub(crate) fn queue(&self, name: &str) -> String {
-        format!("{}/123456789012/{name}", self.url)
+    /// Lets a function send its requests here, and has a dead-letter queue with this name.
+    pub(crate) fn serves(&self, launch: Launch, dead_letters: &str) -> Launch {
+        let sqs = self.sqs.endpoint();
+        launch
+            .env("AWS_ENDPOINT_URL_DYNAMODB", self.dynamodb.endpoint())
+            .env(
+                "SQS_ONCE_DLQ_URL",
+                format!("{sqs}/123456789012/{dead_letters}"),
+            )
+            .env("AWS_ENDPOINT_URL_SQS", sqs)
     }
 
     /// What the requests so far needed.
     pub(crate) fn needed(&self) -> Permissions {
-        self.shared.needed.lock().unwrap().clone()
+        let requests = [&self.dynamodb, &self.sqs].into_iter();
+        let requests = requests.flat_map(|wire| wire.seen().into_iter().zip(wire.bodies()));
+        requests
+            .flat_map(|(operation, asked)| needed(&operation, &asked))
+            .collect()
     }
-}
-
-async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    let target = request.headers()["x-amz-target"]
-        .to_str()
-        .unwrap()
-        .to_owned();
-    let (parts, body) = request.into_parts();
-    let body = to_bytes(body, usize::MAX).await.unwrap();
-    let (service, operation) = target.split_once('.').unwrap();
-    let asked: Value = serde_json::from_slice(&body).unwrap();
-    let needed = needed(operation, &asked);
-    assert!(!needed.is_empty(), "{asked}");
-    shared.needed.lock().unwrap().extend(needed);
-    if service == "AmazonSQS" {
-        return done(&asked);
-    }
-    let request = Request::from_parts(parts, Body::from(body));
-    shared.dynamodb.ask(request).await
 }
 
 /// What SQS says when it has done as it was asked.
-fn done(asked: &Value) -> Response {
+fn done(asked: &Value) -> (u16, Value) {
     let entries = asked["Entries"].as_array().into_iter().flatten();
     let done: Vec<_> = entries.map(|entry| json!({ "Id": entry["Id"] })).collect();
     let answer = json!({ "MessageId": "copy", "Successful": done, "Failed": [] });
-    Bytes::from(answer.to_string()).into_response()
+    (200, answer)
 }
 
 /// The permissions that a request needs. One that is not here fails the test.

@@ -168,13 +168,8 @@ mod tests {
     fn add_flags(command: &clap::Command, flags: &mut BTreeSet<String>) {
         for argument in command.get_arguments() {
             let aliases = argument.get_all_aliases().unwrap_or_default();
-            flags.extend(
-                argument
-                    .get_long()
-                    .into_iter()
-                    .chain(aliases)
-                    .map(str::to_owned),
-            );
+            let names = argument.get_long().into_iter().chain(aliases);
+            flags.extend(names.map(str::to_owned));
         }
         for subcommand in command.get_subcommands() {
             add_flags(subcommand, flags);

@@ -67,7 +67,6 @@ impl Subject {
         self.workspace.build(&self.binary, self.release, quiet)
     }
 
-    /// The function in the template.
     pub(crate) fn function(&self) -> Option<&Function> {
         let template = self.template.as_ref()?;
         template.function(Some(&self.binary.name))
@@ -158,7 +157,6 @@ impl Subject {
         undescribed.into_iter().chain(unset).chain(own).collect()
     }
 
-    /// The variables of the function in the template.
     fn environment(&self, sqs: &LocalSqs) -> Vec<(String, Result<String, String>)> {
         match (&self.template, self.function()) {
             (Some(template), Some(function)) => {
@@ -201,7 +199,6 @@ fn items(file: Option<&Path>) -> Result<Vec<(String, Value)>> {
     Ok(items.collect())
 }
 
-/// Prints how the run differs from the template.
 pub(crate) fn print_differences(differences: &[String]) {
     for difference in differences {
         print::styled_note(print::Style::Bad, difference);

@@ -17,7 +17,6 @@ pub(crate) fn result(result: impl AsRef<[u8]>) -> Result<()> {
     one_result(result).map(drop)
 }
 
-/// Writes a document as the result.
 pub(crate) fn json(document: &Value) -> Result<()> {
     result(json_line(document))
 }
@@ -214,7 +213,6 @@ pub(crate) fn table(report: &Report, response: &BatchResponse) {
     to_stderr(text);
 }
 
-/// Prints the table as one line of JSON.
 pub(crate) fn json_table(report: &Report, response: &BatchResponse) {
     let mut summary = Map::new();
     summary.insert("records".to_owned(), report.rows.len().into());
@@ -291,7 +289,6 @@ pub(crate) fn lines(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Prints an error, its causes, and a hint.
 pub(crate) fn error(error: &Error) {
     let mut text = format!("error: {}\n", lines(&error.to_string()));
     for cause in error.chain().skip(1) {
@@ -315,33 +312,4 @@ fn in_one_line(text: &str) -> String {
 pub(crate) fn to_stderr(text: impl AsRef<[u8]>) {
     let _ = erase_tally();
     let _ = io::stderr().lock().write_all(text.as_ref());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every character that is unsafe for a terminal, and its neighbours in Unicode.
-    const UNSAFE: &str = "\u{0}\t\n\r\u{1b}\u{7f}\u{80}\u{9b}\u{9f}\u{61c}\u{200e}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}";
-
-    #[test]
-    fn json_escapes_what_is_unsafe_and_parses_back_to_the_same_value() {
-        let document = json!({ UNSAFE: [UNSAFE, "é \u{a0} \u{2065} \u{1f600} \\u202e \" \\"] });
-        let compact = json_line(&document);
-        let pretty = escaped(&format!("{document:#}"));
-        let spaced = escaped(&format!("{document:#}").replace('\n', "\r\n\t"));
-        for written in [compact, pretty, spaced] {
-            let acts = written
-                .chars()
-                .find(|char| is_unsafe(*char) && *char != '\n');
-            assert_eq!(acts, None, "{written:?}");
-            assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), document);
-        }
-    }
-
-    #[test]
-    fn a_text_keeps_its_line_feeds_and_nothing_else_that_is_unsafe() {
-        assert_eq!(lines("a\u{1b}[2J\nb\u{202e}\u{9b}c é"), "a [2J\nb  c é");
-        assert_eq!(one_line(UNSAFE).trim(), "");
-    }
 }

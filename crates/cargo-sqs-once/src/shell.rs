@@ -35,7 +35,6 @@ pub(crate) struct ManArgs {
     folder: PathBuf,
 }
 
-/// Writes the completion script of a binary.
 pub(crate) fn completions(args: CompletionsArgs, binary: &'static str) -> Result<()> {
     let mut script = Vec::new();
     let mut command = cli::command(binary);
@@ -53,7 +52,6 @@ pub(crate) fn completions(args: CompletionsArgs, binary: &'static str) -> Result
     print::result(script.trim_ascii_end())
 }
 
-/// Writes all pages of a binary.
 pub(crate) fn man(args: ManArgs, binary: &'static str) -> Result<()> {
     // The `help` subcommand needs no page.
     let command = cli::command(binary).disable_help_subcommand(true);

@@ -1,7 +1,7 @@
 //! What consumes which queue of a deployment.
 
 use crate::field::Field;
-use crate::model::{Deployment, Function, Mapping, Queue, Statement, Table, Target};
+use crate::model::{Deployment, Function, Key, Mapping, Queue, Statement, Table, Target};
 
 /// An enabled event source mapping with its function and its queue.
 #[derive(Debug, Clone, Copy)]
@@ -97,6 +97,23 @@ impl Deployment {
     pub(crate) fn function(&self, target: &Field<Target>) -> Option<&Function> {
         let target = target.known()?;
         self.functions.iter().find(|it| target.is(&it.site.id))
+    }
+
+    pub(crate) fn table(&self, target: &Field<Target>) -> Option<&Table> {
+        let target = target.known()?;
+        self.tables.iter().find(|it| target.is(&it.site.id))
+    }
+
+    pub(crate) fn key(&self, target: &Field<Target>) -> Option<&Key> {
+        let target = target.known()?;
+        self.keys.iter().find(|it| target.is(&it.site.id))
+    }
+
+    /// The dead-letter queue that a consumer's function sends to. A variable that names the source is wrong.
+    pub(crate) fn sent_to(&self, consumer: &Consumer<'_>) -> Option<&Queue> {
+        let queue = self.queue(consumer.function?.reference("SQS_ONCE_DLQ_URL"))?;
+        let is_source = consumer.queue.is_some_and(|it| it.site == queue.site);
+        (!is_source).then_some(queue)
     }
 
     /// The target queue, if it is in the deployment.

@@ -1,7 +1,7 @@
 //! Errors of this crate.
 
-use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// A deployment that the doctor cannot read.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +66,14 @@ pub enum ReadError {
         /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+/// Reads a file.
+pub(crate) fn read(path: &Path) -> Result<String, ReadError> {
+    fs::read_to_string(path).map_err(|source| ReadError::Io {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Fixes that the doctor cannot write.

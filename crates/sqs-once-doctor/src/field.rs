@@ -77,6 +77,26 @@ pub struct Place {
     pub(crate) path: Path,
 }
 
+impl Place {
+    /// A resource without a position.
+    pub(crate) fn of(resource: impl Into<String>) -> Self {
+        Self {
+            resource: resource.into(),
+            position: None,
+            path: Path::new(),
+        }
+    }
+}
+
+/// The line and the column of a character, by its offset in bytes.
+pub(crate) fn position(text: &str, offset: usize) -> (NonZeroUsize, NonZeroUsize) {
+    let before = text.get(..offset).unwrap_or_default();
+    let lines = before.matches('\n').count();
+    let columns = before.chars().rev().take_while(|&it| it != '\n').count();
+    let one = NonZeroUsize::MIN;
+    (one.saturating_add(lines), one.saturating_add(columns))
+}
+
 /// The path from a document's root to a value.
 pub(crate) type Path = Vec<Step>;
 

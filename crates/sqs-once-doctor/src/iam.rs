@@ -126,31 +126,26 @@ impl Permissions {
 
     /// Whether the policies may allow the action on a resource of the deployment.
     pub(crate) fn may(&self, action: &str, resource: &str) -> bool {
-        self.allow(|pattern| matches(pattern, action), resource)
+        self.allow(|it| matches(it, action), |all| cover(all, resource))
     }
 
-    fn allow(&self, is_action: impl Fn(&str) -> bool, resource: &str) -> bool {
-        let covers = |scope: &Scope| !matches!(scope, Scope::One(target) if !target.is(resource));
+    fn allow(&self, is_action: impl Fn(&str) -> bool, is_on: impl Fn(&[Scope]) -> bool) -> bool {
         let allows = |statement: &Statement| {
-            statement.allows
-                && statement.actions.iter().any(|it| is_action(it))
-                && statement.resources.iter().any(covers)
+            let mut actions = statement.actions.iter();
+            statement.allows && actions.any(|it| is_action(it)) && is_on(&statement.resources)
         };
         !self.is_complete || self.statements.iter().any(allows)
     }
 
     /// Whether the policies may allow the action on any resource.
     pub(crate) fn may_somewhere(&self, action: &str) -> bool {
-        let allows = |statement: &Statement| {
-            let mut actions = statement.actions.iter();
-            statement.allows && actions.any(|pattern| matches(pattern, action))
-        };
-        !self.is_complete || self.statements.iter().any(allows)
+        self.allow(|it| matches(it, action), |_| true)
     }
 
     /// Whether the policies may allow any action of DynamoDB on a table of the deployment.
     pub(crate) fn may_use_table(&self, table: &str) -> bool {
-        self.allow(|it| it == "*" || it.starts_with("dynamodb:"), table)
+        let is_action = |it: &str| it == "*" || it.starts_with("dynamodb:");
+        self.allow(is_action, |all| cover(all, table))
     }
 
     /// The actions that the policies allow on this resource by name.
@@ -163,6 +158,12 @@ impl Permissions {
             })
             .flat_map(|statement| statement.actions.iter().map(String::as_str))
     }
+}
+
+/// Whether one of these scopes may have the resource.
+fn cover(scopes: &[Scope], resource: &str) -> bool {
+    let covers = |scope: &Scope| !matches!(scope, Scope::One(target) if !target.is(resource));
+    scopes.iter().any(covers)
 }
 
 /// What a service needs of a key to send to a queue that is encrypted with it.

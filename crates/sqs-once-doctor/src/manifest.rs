@@ -1,9 +1,7 @@
 //! Panic settings in `Cargo.toml`.
 
-use crate::error::ReadError;
-use crate::field::Place;
-use std::fs;
-use std::num::NonZeroUsize;
+use crate::error::{ReadError, read};
+use crate::field::{Place, position};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml_edit::{Document, Item, TableLike};
@@ -51,10 +49,7 @@ impl Manifest {
             }
             // Show the path relative to the current directory.
             let path = path.strip_prefix(&here).map(Path::to_owned).unwrap_or(path);
-            let text = fs::read_to_string(&path).map_err(|source| ReadError::Io {
-                path: path.clone(),
-                source,
-            })?;
+            let text = read(&path)?;
             let document = parse(&path, &text)?;
             let is_workspace = document.contains_key("workspace");
             let manifest = Self::of(path, &text, &document);
@@ -99,16 +94,11 @@ fn parse<'a>(path: &Path, text: &'a str) -> Result<Document<&'a str>, ReadError>
 fn aborting(text: &str, profile: &str, table: &dyn TableLike) -> Option<Aborting> {
     let panic = table.get("panic")?;
     let span = panic.span().filter(|_| panic.as_str() == Some("abort"))?;
-    let before = &text[..span.start];
-    let line = before.matches('\n').count() + 1;
-    let start = before.rfind('\n').map_or(0, |at| at + 1);
-    let column = before[start..].chars().count() + 1;
     Some(Aborting {
         profile: profile.to_owned(),
         place: Place {
-            resource: format!("profile.{profile}"),
-            position: NonZeroUsize::new(line).zip(NonZeroUsize::new(column)),
-            path: Vec::new(),
+            position: Some(position(text, span.start)),
+            ..Place::of(format!("profile.{profile}"))
         },
         span,
     })

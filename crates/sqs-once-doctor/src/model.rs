@@ -1,6 +1,6 @@
 //! The parts of a deployment that the rules examine, independent of the source format.
 
-use crate::field::{Field, Path, Place};
+use crate::field::{Field, Path, Place, below};
 use crate::manifest::Manifest;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -73,6 +73,19 @@ pub struct Site {
     pub(crate) properties: Path,
     /// The condition without which it does not exist.
     pub(crate) condition: Option<String>,
+}
+
+impl Site {
+    /// The place of a value of the resource, or else of the resource.
+    pub(crate) fn place_of<'a, T>(&'a self, field: &'a Field<T>) -> &'a Place {
+        field.place().unwrap_or(&self.place)
+    }
+
+    /// The path of a value of the resource, or else of the property that would have it.
+    pub(crate) fn path_of<T>(&self, field: &Field<T>, property: &[&str]) -> Path {
+        let own = field.place().filter(|place| !place.path.is_empty());
+        own.map_or_else(|| below(&self.properties, property), |it| it.path.clone())
+    }
 }
 
 /// What a text says of a resource.
@@ -228,6 +241,20 @@ pub(crate) fn literal(text: &str) -> Option<String> {
     is_literal.then(|| text.replace("${!", "${"))
 }
 
+/// The parts of a text between separators. Those inside a reference `${…}` do not count.
+pub(crate) fn segments<'a>(text: &'a str, separators: &[char]) -> Vec<&'a str> {
+    let mut depth = 0usize;
+    let is_separator = |char| {
+        match char {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && separators.contains(&char)
+    };
+    text.split(is_separator).collect()
+}
+
 /// The permissions of a role.
 #[derive(Debug, Clone, Default)]
 pub struct Permissions {
@@ -307,10 +334,11 @@ pub struct Pollers {
     pub maximum: Field<u64>,
 }
 
-/// Lambda's defaults.
 impl Pollers {
-    pub(crate) const DEFAULT_MINIMUM: u64 = 2;
-    pub(crate) const DEFAULT_MAXIMUM: u64 = 200;
+    /// The least and the most, of which Lambda's defaults are 2 and 200.
+    pub(crate) fn range(&self) -> Option<(u64, u64)> {
+        Some((self.minimum.or(2)?, self.maximum.or(200)?))
+    }
 }
 
 /// An SQS queue.

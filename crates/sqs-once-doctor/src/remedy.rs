@@ -1,6 +1,6 @@
 //! Remedies for findings, in the language of the deployment.
 
-use crate::field::{Field, Path, Step, below};
+use crate::field::{Field, Path, Step};
 use crate::model::{Format, Site};
 use crate::template::{Change, Style, snippet};
 use serde_json::{Value, json};
@@ -31,10 +31,7 @@ impl Remedy {
         value: impl Into<Value>,
         hcl: impl Into<String>,
     ) -> Self {
-        let path = match field.place() {
-            Some(place) if !place.path.is_empty() => place.path.clone(),
-            _ => below(&site.properties, names),
-        };
+        let path = site.path_of(field, names);
         let hcl = format!("# {}\n{}", site.id, hcl.into());
         Self::changes(vec![Change::Set(path, value.into())], hcl)
     }

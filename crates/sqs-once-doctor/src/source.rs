@@ -1,6 +1,6 @@
 //! A deployment file: reading, examining, fixing.
 
-use crate::error::{ReadError, WriteError};
+use crate::error::{ReadError, WriteError, read};
 use crate::field::Place;
 use crate::manifest::Manifest;
 use crate::model::{Deployment, Format};
@@ -96,11 +96,7 @@ impl Source {
                 }),
             };
         }
-        let text = fs::read_to_string(path).map_err(|source| ReadError::Io {
-            path: path.to_owned(),
-            source,
-        })?;
-        Ok(Self::new(path, text))
+        Ok(Self::new(path, read(path)?))
     }
 
     /// What to do if [`Source::find`] finds nothing in this folder.

@@ -104,7 +104,6 @@ impl Launch {
         self
     }
 
-    /// Builds the command that runs the binary against a Runtime API at `runtime_api`.
     pub(crate) fn command(&self, runtime_api: &str) -> Command {
         let mut command = Command::new(&self.binary);
         if self.own_group {
@@ -174,9 +173,7 @@ mod tests {
 
     #[test]
     fn a_log_filters_targets_keep_their_case() {
-        assert_eq!(
-            with_record_lines("WARN,Ledger::Audit=DEBUG"),
-            "WARN,Ledger::Audit=DEBUG,sqs_once::record=info"
-        );
+        let filter = with_record_lines("WARN,Ledger::Audit=DEBUG");
+        assert_eq!(filter, "WARN,Ledger::Audit=DEBUG,sqs_once::record=info");
     }
 }

@@ -145,7 +145,6 @@ impl Template {
         }
     }
 
-    /// The table of this resource.
     pub(crate) fn table_of(&self, id: &str) -> Option<&TableDescription> {
         let mut tables = self.deployment.tables.iter().zip(&self.tables);
         let (_, described) = tables.find(|(table, _)| table.site.id == id)?;

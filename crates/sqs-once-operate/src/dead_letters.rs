@@ -255,7 +255,6 @@ impl DeadLetters {
         })
     }
 
-    /// Deletes a message from the dead-letter queue.
     pub(crate) async fn delete(&self, letter: &DeadLetter) -> Result<(), Error> {
         let request = self.client.delete_message().queue_url(&self.url);
         let answer = request.receipt_handle(letter.receipt()).send().await;

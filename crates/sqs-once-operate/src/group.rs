@@ -6,7 +6,8 @@ use crate::DeadLetter;
 
 const QUOTES: [u8; 3] = *b"\"'`";
 /// A UUID's hexadecimal digits, between its hyphens.
-const UUID: [usize; 5] = [8, 4, 4, 4, 12];
+const UUID_PARTS: [usize; 5] = [8, 4, 4, 4, 12];
+const UUID: usize = 36;
 /// The shortest word of letters that counts as hexadecimal digits, and the shortest ID.
 const LONG_WORD: usize = 8;
 
@@ -27,7 +28,6 @@ impl Group {
     /// The ID of the group of messages that were sent to the queue without a reason.
     pub const NO_REASON: &str = "no-reason";
 
-    /// The group of a message.
     pub(crate) fn of(letter: &DeadLetter) -> Self {
         let (id, reason) = match letter.reason() {
             _ if letter.is_moved_by_sqs() => (
@@ -100,14 +100,14 @@ fn without_codes(text: &str) -> String {
         let word = rest
             .find(|char: char| !char.is_ascii_alphanumeric())
             .unwrap_or(rest.len());
-        let uuid = uuid(rest);
-        let end = match uuid {
-            Some(end) => end,
-            None if word > 0 => word,
-            None => first.len_utf8(),
+        let is_uuid = starts_with_uuid(rest);
+        let end = match word {
+            _ if is_uuid => UUID,
+            0 => first.len_utf8(),
+            word => word,
         };
         let (taken, next) = rest.split_at(end);
-        match uuid.is_some() || is_code(taken) {
+        match is_uuid || is_code(taken) {
             true => kept.push('#'),
             false => {
                 let parts = taken.split(|char: char| char.is_ascii_digit());
@@ -120,21 +120,14 @@ fn without_codes(text: &str) -> String {
     kept
 }
 
-/// The length of the UUID at the start of a text.
-fn uuid(text: &str) -> Option<usize> {
-    let mut end = 0;
-    for (at, digits) in UUID.into_iter().enumerate() {
-        end += usize::from(at > 0);
-        let part = text.as_bytes().get(end..end + digits)?;
-        let is_hex = part.iter().all(u8::is_ascii_hexdigit);
-        let follows = at == 0 || text.as_bytes()[end - 1] == b'-';
-        if !is_hex || !follows {
-            return None;
-        }
-        end += digits;
-    }
-    let next = text.as_bytes().get(end);
-    (!next.is_some_and(u8::is_ascii_alphanumeric)).then_some(end)
+fn starts_with_uuid(text: &str) -> bool {
+    let Some((digits, rest)) = text.split_at_checked(UUID) else {
+        return false;
+    };
+    let is_hex = |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    digits.split('-').map(str::len).eq(UUID_PARTS)
+        && digits.split('-').all(is_hex)
+        && !rest.starts_with(|next: char| next.is_ascii_alphanumeric())
 }
 
 /// Whether a word is hexadecimal digits, or an ID of letters and digits.

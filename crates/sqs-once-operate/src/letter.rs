@@ -217,7 +217,6 @@ impl DeadLetter {
         self.message.message_attributes().into_iter().flatten()
     }
 
-    /// The attributes of the original message.
     pub(crate) fn own_attributes(&self) -> HashMap<String, MessageAttributeValue> {
         let own = self
             .attributes()

@@ -133,30 +133,16 @@ impl Connect for ByToken {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::Ordering::SeqCst;
 
     use postgres_for_tests::Server;
-    use sqs_once::store::{StoreErrorKind, Timestamp};
+    use sqs_once::store::StoreErrorKind;
     use tokio_postgres::NoTls;
 
     use super::*;
     use crate::config::Settings;
     use crate::pool::Connections;
-
-    /// A clock that the test sets.
-    #[derive(Default)]
-    struct Stopped(AtomicU64);
-
-    impl Stopped {
-        fn set(&self, at: Timestamp) {
-            self.0.store(at.as_millis(), Ordering::SeqCst);
-        }
-
-        fn reading(self: &Arc<Self>) -> Arc<dyn Fn() -> SystemTime + Send + Sync> {
-            let clock = Arc::clone(self);
-            Arc::new(move || Timestamp::from_millis(clock.0.load(Ordering::SeqCst)).into())
-        }
-    }
 
     fn settings(url: &str, variables: &[(&str, &str)]) -> Result<Settings, ConfigError> {
         let env = |name: &str| {
@@ -172,13 +158,13 @@ mod tests {
         ("AWS_REGION", "us-east-1"),
     ];
 
-    fn tokens(url: &str, variables: &[(&str, &str)]) -> (Tokens, Arc<Stopped>) {
-        let clock = Arc::new(Stopped::default());
-        let tokens = settings(url, variables).unwrap().tokens.unwrap();
-        let tokens = Tokens {
-            now: clock.reading(),
-            ..tokens
-        };
+    /// Tokens of a time that the test sets, in seconds since 1970.
+    fn tokens(url: &str, variables: &[(&str, &str)]) -> (Tokens, Arc<AtomicU64>) {
+        let clock = Arc::new(AtomicU64::default());
+        let reading = Arc::clone(&clock);
+        let now = move || SystemTime::UNIX_EPOCH + Duration::from_secs(reading.load(SeqCst));
+        let mut tokens = settings(url, variables).unwrap().tokens.unwrap();
+        tokens.now = Arc::new(now);
         (tokens, clock)
     }
 
@@ -187,7 +173,7 @@ mod tests {
     fn a_token_is_that_of_the_sdk_for_rust() {
         let url = "postgresql://peccy@prod-instance.us-east-1.rds.amazonaws.com:3306/x?auth=iam";
         let (tokens, clock) = tokens(url, &KEYS);
-        clock.set(Timestamp::from_secs(1_724_709_600));
+        clock.store(1_724_709_600, SeqCst);
         let expected = "prod-instance.us-east-1.rds.amazonaws.com:3306/?Action=connect&DBUser=peccy\
              &X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=akid%2F20240826%2Fus-east-1%2Frds-db%2Faws4_request\
              &X-Amz-Date=20240826T220000Z&X-Amz-Expires=900&X-Amz-SignedHeaders=host\
@@ -202,7 +188,7 @@ mod tests {
             "postgresql://someusername@prod-instance.us-east-1.rds.amazonaws.com:3306/x?auth=iam";
         let keys = [KEYS[0], ("AWS_SECRET_ACCESS_KEY", "skid"), KEYS[2]];
         let (tokens, clock) = tokens(url, &keys);
-        clock.set(Timestamp::from_secs(1_478_540_373));
+        clock.store(1_478_540_373, SeqCst);
         let token = tokens.token().unwrap();
         assert!(token.contains("&X-Amz-Date=20161107T173933Z&"), "{token}");
         let signature =
@@ -219,7 +205,7 @@ mod tests {
             ("AWS_SESSION_TOKEN", "a/b+c=="),
         ];
         let (tokens, clock) = tokens(url, &[&secrets[..], &KEYS].concat());
-        clock.set(Timestamp::from_secs(1_795_409_534));
+        clock.store(1_795_409_534, SeqCst);
         let token = tokens.token().unwrap();
         for part in [
             "db.example:5432/?Action=connect&DBUser=a%20b%26c&",
@@ -283,18 +269,18 @@ mod tests {
         let connections = connections.unwrap();
         // The server accepts only the token of this time, as RDS rejects tokens older than 15 minutes.
         let accept = async |at| {
-            clock.set(at);
+            clock.store(at, SeqCst);
             let token = tokens.token().unwrap();
             let accept = format!("ALTER ROLE orders PASSWORD '{token}'");
             admin.batch_execute(&accept).await.unwrap();
         };
-        let first = Timestamp::from_secs(1_724_709_600);
-        let later = first + Duration::from_secs(16 * 60);
+        let first = 1_724_709_600;
+        let later = first + 16 * 60;
         for at in [first, later] {
             accept(at).await;
             drop(connections.get().await.unwrap());
         }
-        clock.set(first);
+        clock.store(first, SeqCst);
         let error = connections.get().await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::AccessDenied, "{error}");
         assert!(error.to_string().contains("rds-db:connect"), "{error}");

@@ -73,16 +73,3 @@ async fn an_order_that_says_nothing_is_terminal_and_holds_up_no_other() {
         .assert_terminal("m-3")
         .assert_retried(["m-2", "m-3"]);
 }
-
-#[tokio::test]
-async fn another_order_under_a_known_key_is_terminal() {
-    let bench = bench();
-    let first = bench.run(Event::new([&order("o-1", 1)])).await;
-    first.assert_processed("m-1");
-    let other = Record::json(&order("o-1", 7)).message_id("another");
-    let answer = bench.run(Event::new([other])).await;
-    answer
-        .assert_terminal("another")
-        .assert_retried(["another"]);
-    assert_eq!(bench.store().writes().len(), 3);
-}

@@ -182,13 +182,6 @@ async fn a_collector_gets_the_metrics_of_every_batch() {
 }
 
 #[tokio::test]
-async fn another_order_under_a_known_key_fails() {
-    let world = World::start().await;
-    assert!(world.invoke(&[order("a1", "o-1", 3)]).await.is_empty());
-    assert_eq!(world.invoke(&[order("a2", "o-1", 4)]).await, ["a2"]);
-}
-
-#[tokio::test]
 async fn a_collector_that_is_away_costs_no_message() {
     let world = World::start().await;
     world.collector.stop();

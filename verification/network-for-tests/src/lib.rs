@@ -8,11 +8,13 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tokio::time::sleep;
 
 /// The fates of a stand-in's requests.
 #[derive(Debug, Default)]
@@ -37,6 +39,8 @@ pub enum Turn {
     /// The request and its answer pass.
     #[default]
     Pass,
+    /// The server sees the request after the first time, even if the client is gone then. The answer leaves after the second.
+    Late(Duration, Duration),
     /// The connection closes before the server sees the request.
     LoseRequest,
     /// The server executes the request, then the connection closes.
@@ -62,17 +66,22 @@ pub enum Death {
     After,
 }
 
+/// Decides on a request by its operation and its body.
+type Decide = Box<dyn FnMut(&str, &Value) -> Turn + Send>;
+
 /// A proxy. It treats requests by their turns.
-#[derive(Debug)]
 pub struct Wire {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     upstream: Option<String>,
     turns: Turns<Turn>,
+    decide: Option<Decide>,
+    /// How many requests the server has yet to execute.
+    in_flight: watch::Sender<usize>,
     connections: usize,
     seen: Vec<String>,
     bodies: Vec<Value>,
@@ -82,23 +91,34 @@ struct State {
 impl Wire {
     /// A proxy to the server at `endpoint`.
     pub async fn to(endpoint: &str) -> Self {
-        let upstream = endpoint.strip_prefix("http://").unwrap().to_owned();
-        Self::start(Some(upstream), Turn::Pass).await
+        let upstream = Some(endpoint.strip_prefix("http://").unwrap().to_owned());
+        Self::start(State {
+            upstream,
+            ..State::default()
+        })
+        .await
+    }
+
+    /// A proxy to the server at `endpoint`, with a function that chooses the turn of each request. It keeps no request.
+    pub async fn deciding(
+        endpoint: &str,
+        decide: impl FnMut(&str, &Value) -> Turn + Send + 'static,
+    ) -> Self {
+        let wire = Self::to(endpoint).await;
+        wire.state.lock().unwrap().decide = Some(Box::new(decide));
+        wire
     }
 
     /// A proxy without a server, which treats every request alike.
     pub async fn always(turn: Turn) -> Self {
-        Self::start(None, turn).await
+        let wire = Self::start(State::default()).await;
+        wire.then(turn);
+        wire
     }
 
-    async fn start(upstream: Option<String>, then: Turn) -> Self {
+    async fn start(state: State) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let mut state = State {
-            upstream,
-            ..State::default()
-        };
-        state.turns.then = then;
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
         tokio::spawn(async move {
@@ -139,6 +159,12 @@ impl Wire {
         units.sum()
     }
 
+    /// Waits until the server has executed every request that it is to see.
+    pub async fn ended(&self) {
+        let mut in_flight = self.state.lock().unwrap().in_flight.subscribe();
+        in_flight.wait_for(|count| *count == 0).await.unwrap();
+    }
+
     /// Sets the turns of the next requests. Later requests pass.
     pub fn next(&self, turns: impl IntoIterator<Item = Turn>) {
         self.state.lock().unwrap().turns.next = turns.into_iter().collect();
@@ -154,20 +180,44 @@ impl Wire {
 async fn serve(mut connection: TcpStream, state: Arc<Mutex<State>>) {
     while let Some(request) = message(&mut connection).await {
         let (turn, upstream) = {
-            let mut state = state.lock().unwrap();
-            state.seen.push(operation(&request));
-            state.bodies.push(body(&request));
-            (state.turns.take(), state.upstream.clone())
+            let state = &mut *state.lock().unwrap();
+            let (operation, body) = (operation(&request), body(&request));
+            let turn = match &mut state.decide {
+                Some(decide) => decide(&operation, &body),
+                None => {
+                    state.seen.push(operation);
+                    state.bodies.push(body);
+                    state.turns.take()
+                }
+            };
+            (turn, state.upstream.clone())
         };
+        let late = match turn {
+            Turn::Late(time, _) => Some(time),
+            _ => None,
+        };
+        let count = |change: fn(&mut usize)| state.lock().unwrap().in_flight.send_modify(change);
         let pass = async || {
-            let mut server = TcpStream::connect(upstream.unwrap()).await.unwrap();
-            server.write_all(&request).await.unwrap();
-            message(&mut server).await.unwrap()
+            count(|in_flight| *in_flight += 1);
+            if let Some(late) = late {
+                sleep(late).await;
+            }
+            let answer = ask(&upstream.unwrap(), &request).await;
+            count(|in_flight| *in_flight -= 1);
+            answer.expect("the server answers")
         };
         let answer = match turn {
             Turn::Pass => {
                 let answer = pass().await;
-                state.lock().unwrap().answers.push(body(&answer));
+                let mut state = state.lock().unwrap();
+                if state.decide.is_none() {
+                    state.answers.push(body(&answer));
+                }
+                answer
+            }
+            Turn::Late(_, time) => {
+                let answer = pass().await;
+                sleep(time).await;
                 answer
             }
             Turn::LoseRequest => return,
@@ -190,13 +240,21 @@ async fn serve(mut connection: TcpStream, state: Arc<Mutex<State>>) {
                     pass().await;
                 }
                 dies.notify_one();
-                std::future::pending().await
+                // Its end of the connection closes.
+                message(&mut connection).await;
+                return;
             }
         };
         if connection.write_all(&answer).await.is_err() {
             return;
         }
     }
+}
+
+async fn ask(server: &str, request: &[u8]) -> Option<Vec<u8>> {
+    let mut server = TcpStream::connect(server).await.ok()?;
+    server.write_all(request).await.ok()?;
+    message(&mut server).await
 }
 
 /// Reads one complete HTTP message. `None` at the end of the connection.

@@ -9,7 +9,6 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use sysinfo::{Pid, ProcessStatus, System};
-use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, NoTls};
 
 async fn connect(url: &str) -> Result<Client, tokio_postgres::Error> {
@@ -83,19 +82,6 @@ impl Parts {
         assert!(!self.data.exists(), "{} is left", self.data.display());
         TcpStream::connect(("127.0.0.1", self.port)).unwrap_err();
     }
-}
-
-#[tokio::test]
-async fn a_database_of_its_own_answers() {
-    let server = Server::start();
-    let (first, second) = (server.create_database(), server.create_database());
-    let client = connect(&first).await.unwrap();
-    execute(&client, "CREATE TABLE orders (id text)").await;
-
-    assert_eq!(text(&client, "SELECT 'here'").await, "here");
-    let other = connect(&second).await.unwrap();
-    let missing = other.query("SELECT * FROM orders", &[]).await.unwrap_err();
-    assert_eq!(missing.code(), Some(&SqlState::UNDEFINED_TABLE));
 }
 
 #[tokio::test]

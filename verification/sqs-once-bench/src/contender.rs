@@ -60,7 +60,6 @@ impl Contender {
         let by_hand = Kind::Rust("contender-by-hand");
         vec![
             one(LIMIT, "limit: bare HTTP client", bare, 4),
-            one("bare-8", "bare HTTP client, 8 claims at a time", bare, 8),
             one(
                 PROTOTYPE,
                 "prototype: batched, SDK",
@@ -76,7 +75,6 @@ impl Contender {
             },
             one(BY_HAND_50, "Rust by hand, 50 at a time", by_hand, 50),
             one(BY_HAND_10, "Rust by hand, 10 at a time", by_hand, 10),
-            one("by-hand-1", "Rust by hand, sequential", by_hand, 1),
             one(
                 "typescript",
                 "Powertools TypeScript, parallel",

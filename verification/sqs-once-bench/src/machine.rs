@@ -15,18 +15,9 @@ pub const IS_SUPPORTED: bool = cfg!(target_os = "linux");
 pub fn sleep_exactly() {
     #[cfg(target_os = "linux")]
     {
-        // If this fails, sleeps are slightly longer, which the benchmark reports.
+        // If this fails, sleeps are slightly longer.
         let _ = nix::sys::prctl::set_timerslack(1);
     }
-}
-
-/// The CPU time of this thread so far.
-pub fn thread_cpu() -> Duration {
-    #[cfg(target_os = "linux")]
-    if let Ok(time) = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID) {
-        return time.into();
-    }
-    Duration::ZERO
 }
 
 /// The CPU time of a process so far, with all its threads, including threads that have ended.

@@ -10,11 +10,10 @@ use anyhow::{Context, Error, Result, bail};
 use serde::Serialize;
 
 use crate::contender::{Contender, Program};
-use crate::machine;
 use crate::process::{Orders, Process};
 use crate::report::Results;
 use crate::shape::Shape;
-use crate::table::{Counts, LATENCY, Latency, Table, Units};
+use crate::table::{LATENCY, Latency, Table};
 
 /// The duration of a turn, which has at least one batch and at most [`MOST_BATCHES`].
 const TURN: Duration = Duration::from_millis(300);
@@ -29,8 +28,6 @@ pub struct Cell {
     pub contender: &'static str,
     /// The shape's name.
     pub shape: &'static str,
-    /// The number of records in a batch.
-    pub records: usize,
     /// The median latency of a turn's batches, in milliseconds.
     pub latency_ms: Spread,
     /// The process's CPU time per record, in microseconds.
@@ -39,20 +36,6 @@ pub struct Cell {
     pub memory_mb: Option<f64>,
     /// Requests per record.
     pub requests: f64,
-    /// Statements per record.
-    pub statements: f64,
-    /// Request units per record.
-    pub units: Units,
-    /// The size of the event, in bytes.
-    pub event_bytes: usize,
-    /// Requests per batch, by operation.
-    pub operations: BTreeMap<String, f64>,
-    /// Connections to the table, including those of the warm-up.
-    pub connections: u64,
-    /// The stand-in's own CPU time per record, in microseconds.
-    pub table_cpu_us: f64,
-    /// How much longer than its latency each answer of the stand-in took, in microseconds.
-    pub table_late_us: f64,
 }
 
 /// A contender's cold starts.
@@ -133,7 +116,7 @@ pub fn measure(
                 results.skip(contender, shape, expected);
                 continue;
             }
-            match Turns::start(contender, program, shape, &table) {
+            match Turns::start(contender, program, shape, &table.endpoint()) {
                 Ok(started) => turns.push(started),
                 Err(error) => results.fail(contender, shape, &error),
             }
@@ -155,7 +138,6 @@ pub fn measure(
             }
         }
     }
-    results.load_after = machine::load();
     Ok(results)
 }
 
@@ -213,12 +195,10 @@ struct Turns<'a> {
     /// Orders that it has completed, which are sent again as duplicates.
     known: Vec<u64>,
     batches: usize,
-    connections: u64,
     latencies: Vec<f64>,
     cpu: Vec<f64>,
     measured: usize,
-    event_bytes: usize,
-    counts: Counts,
+    requests: u64,
     failure: Option<Error>,
 }
 
@@ -227,10 +207,9 @@ impl<'a> Turns<'a> {
         contender: &'a Contender,
         program: &Program,
         shape: &'a Shape,
-        table: &Table,
+        endpoint: &str,
     ) -> Result<Self> {
-        let before = table.counts();
-        let mut process = Process::start(contender, program, shape, &table.endpoint())?;
+        let mut process = Process::start(contender, program, shape, endpoint)?;
         let mut orders = Orders::default();
         let mut known = Vec::new();
         if shape.duplicates > 0 {
@@ -240,7 +219,7 @@ impl<'a> Turns<'a> {
         }
         let begun = Instant::now();
         let last = loop {
-            let latency = process.invoke(&orders.batch(&known, shape.fresh(), shape.copies))?;
+            let latency = process.invoke(&orders.event(&known, shape.fresh()).0)?;
             if begun.elapsed() > contender.warm_up() {
                 break latency;
             }
@@ -255,12 +234,10 @@ impl<'a> Turns<'a> {
             batches: usize::try_from(fit)
                 .unwrap_or(MOST_BATCHES)
                 .clamp(1, MOST_BATCHES),
-            connections: table.counts().since(&before).connections,
             latencies: Vec::new(),
             cpu: Vec::new(),
             measured: 0,
-            event_bytes: 0,
-            counts: Counts::default(),
+            requests: 0,
             failure: None,
         })
     }
@@ -277,9 +254,7 @@ impl<'a> Turns<'a> {
         let mut latencies = Vec::with_capacity(self.batches);
         for batch in 0..self.batches {
             self.rest(batch);
-            let (fresh, copies) = (self.shape.fresh(), self.shape.copies);
-            let event = self.orders.batch(&self.known, fresh, copies);
-            self.event_bytes = event.len();
+            let (event, _) = self.orders.event(&self.known, self.shape.fresh());
             latencies.push(millis(self.process.invoke(&event)?));
         }
         self.process.wait_until_idle()?;
@@ -294,15 +269,7 @@ impl<'a> Turns<'a> {
         self.latencies
             .extend(Spread::of(latencies).map(|spread| spread.median));
         self.measured += self.batches;
-        let counts = table.counts().since(&counts);
-        self.connections += counts.connections;
-        for (operation, count) in &counts.requests {
-            *self.counts.requests.entry(operation.clone()).or_default() += count;
-        }
-        self.counts.statements += counts.statements;
-        self.counts.units = self.counts.units + counts.units;
-        self.counts.cpu += counts.cpu;
-        self.counts.late += counts.late;
+        self.requests += table.counts().since(&counts).total();
         Ok(())
     }
 
@@ -328,26 +295,13 @@ impl<'a> Turns<'a> {
             ),
         };
         let records = (self.measured * self.shape.records) as f64;
-        let requests = self.counts.total() as f64;
-        let per_batch = |(operation, count)| (operation, count as f64 / self.measured as f64);
         Ok(Cell {
             contender: self.contender.name,
             shape: self.shape.name,
-            records: self.shape.records,
             latency_ms,
             cpu_us,
             memory_mb: self.process.peak_memory().map(|bytes| bytes as f64 / 1e6),
-            requests: requests / records,
-            statements: self.counts.statements as f64 / records,
-            units: self
-                .counts
-                .units
-                .each_of(self.measured * self.shape.records),
-            event_bytes: self.event_bytes,
-            connections: self.connections,
-            table_cpu_us: self.counts.cpu.as_secs_f64() * 1e6 / records,
-            table_late_us: self.counts.late.as_secs_f64() * 1e6 / requests.max(1.0),
-            operations: self.counts.requests.into_iter().map(per_batch).collect(),
+            requests: self.requests as f64 / records,
         })
     }
 }

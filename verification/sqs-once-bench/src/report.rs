@@ -1,7 +1,7 @@
 //! The results: Markdown and JSON.
 
 use std::fmt::{self, Display, Formatter};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::Error;
 use serde::Serialize;
@@ -14,18 +14,14 @@ use crate::table::LATENCY;
 use crate::units::Consumption;
 
 /// All results, and the machine.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Results {
     /// The name of the processors.
     pub machine: String,
     /// The number of processors.
     pub cores: usize,
-    /// The time of the measurement, in seconds since the Unix epoch.
-    pub at: u64,
     /// The average number of processes that wanted a CPU during the minute before the benchmark.
     pub load_before: Option<f64>,
-    /// The same for the last minute of the measurement, including the benchmark itself.
-    pub load_after: Option<f64>,
     /// The stand-in's latency for each request, in microseconds.
     pub request_latency_us: u128,
     /// Its latency for each statement, in microseconds.
@@ -47,21 +43,13 @@ pub struct Results {
 impl Results {
     /// No results yet, on this machine.
     pub fn new(rounds: usize) -> Self {
-        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         Self {
             machine: machine::processors(),
             cores: machine::cores(),
-            at: since_epoch.map_or(0, |duration| duration.as_secs()),
-            load_before: None,
-            load_after: None,
             request_latency_us: LATENCY.request.as_micros(),
             statement_latency_us: LATENCY.statement.as_micros(),
             rounds,
-            cells: Vec::new(),
-            cold_starts: Vec::new(),
-            consumptions: Vec::new(),
-            skipped: Vec::new(),
-            failures: Vec::new(),
+            ..Self::default()
         }
     }
 

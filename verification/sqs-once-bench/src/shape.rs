@@ -13,8 +13,6 @@ pub struct Shape {
     pub records: usize,
     /// How many of them an earlier batch completed.
     pub duplicates: usize,
-    /// The number of copies of each record in the batch.
-    pub copies: usize,
     /// Whether contenders with a cache of completed keys use it.
     pub cached: bool,
     /// The duration of a record's work, in milliseconds.
@@ -59,8 +57,6 @@ const SHARES: [Share; 3] = [
     },
 ];
 
-/// The contenders that handle a second copy with the first one.
-const WITH_COPIES: [&str; 3] = [LIMIT, PROTOTYPE, OURS];
 /// The contenders that statements affect, and contenders to compare them with.
 const WITH_STATEMENTS: [&str; 6] = [LIMIT, PROTOTYPE, OURS, OURS_SINGLE, BY_HAND_50, BY_HAND_10];
 /// The contenders on a share of a core.
@@ -103,7 +99,6 @@ impl Shape {
         let mut all = vec![
             new("1 new", 1),
             new("10 new", 10),
-            duplicates("10, half duplicates", 10, 5),
             new("100 new", 100),
             duplicates("100, half duplicates", 100, 50),
             duplicates("100 duplicates", 100, 100),
@@ -111,12 +106,6 @@ impl Shape {
                 cached: true,
                 contenders: &WITH_CACHE,
                 ..duplicates("100 duplicates, cached", 100, 100)
-            },
-            Self {
-                copies: 2,
-                // The other contenders treat the second copy as in progress, and return it.
-                contenders: &WITH_COPIES,
-                ..new("50 new, each twice", 100)
             },
             Self {
                 handler_ms: 20,
@@ -171,7 +160,6 @@ impl Shape {
             name,
             records,
             duplicates: 0,
-            copies: 1,
             cached: false,
             handler_ms: 0,
             concurrency: None,
@@ -188,13 +176,13 @@ impl Shape {
 
     /// The number of different orders in the batch that no earlier batch had.
     pub fn fresh(&self) -> usize {
-        (self.records - self.duplicates) / self.copies
+        self.records - self.duplicates
     }
 
     /// Whether the batch has only new keys, at the table's own latency, on whole cores. The time of such a batch predicts that
     /// of a larger one.
     pub fn has_only_new_keys(&self) -> bool {
-        (self.duplicates, self.copies, self.handler_ms) == (0, 1, 0)
+        (self.duplicates, self.handler_ms) == (0, 0)
             && self.statement.is_zero()
             && self.share.is_none()
     }

@@ -1,8 +1,7 @@
 //! The stand-in for DynamoDB: tables in memory behind HTTP, with a fixed latency and counters.
 //!
 //! It runs in threads of the benchmark's own process. While a contender works, the benchmark only waits, so a separate
-//! process would disturb as much, and its counters would need further requests. The stand-in's own cost is measured
-//! ([`Counts::cpu`]) and reported with the results.
+//! process would disturb as much, and its counters would need further requests.
 //!
 //! Tables need not be created: the first item creates its table. Their key is `id`, of type S.
 
@@ -41,17 +40,8 @@ pub const LATENCY: Latency = Latency {
 pub struct Counts {
     /// The number of requests, by operation.
     pub requests: BTreeMap<String, u64>,
-    /// The number of statements in all batches.
-    pub statements: u64,
     /// The consumed request units.
     pub units: Units,
-    /// The number of connections.
-    pub connections: u64,
-    /// The stand-in's own CPU time.
-    pub cpu: Duration,
-    /// How much longer than their latency all answers together took, from reading the request until just before sending
-    /// the answer.
-    pub late: Duration,
 }
 
 impl Counts {
@@ -69,11 +59,7 @@ impl Counts {
         });
         Self {
             requests: requests.collect(),
-            statements: self.statements - earlier.statements,
             units: self.units - earlier.units,
-            connections: self.connections - earlier.connections,
-            cpu: self.cpu - earlier.cpu,
-            late: self.late - earlier.late,
         }
     }
 }
@@ -135,8 +121,6 @@ impl Table {
 
 fn serve(connection: &mut Connection, state: &Mutex<State>) -> io::Result<()> {
     machine::sleep_exactly();
-    state.lock().counts.connections += 1;
-    let mut cpu = machine::thread_cpu();
     while let Some(request) = connection.next_request()? {
         let arrived = Instant::now();
         let operation = request.target.rsplit('.').next().unwrap_or_default();
@@ -144,26 +128,18 @@ fn serve(connection: &mut Connection, state: &Mutex<State>) -> io::Result<()> {
             let mut state = state.lock();
             let body = connection.body(&request);
             let answer = state.tables.carry_out(operation, body);
-            let requests = &mut state.counts.requests;
-            *requests.entry(operation.to_owned()).or_default() += 1;
-            (answer, state.latency)
+            let latency = state.latency;
+            // Counted before sending, so a client that has the answer also finds its request counted.
+            let counts = &mut state.counts;
+            *counts.requests.entry(operation.to_owned()).or_default() += 1;
+            counts.units = counts.units + answer.units;
+            (answer, latency)
         };
         let headers = [("content-type", "application/x-amz-json-1.0")];
         let response = response(answer.status, &headers, answer.body.as_bytes());
         let takes =
             latency.request + latency.statement * u32::try_from(answer.statements).unwrap_or(0);
         thread::sleep(takes.saturating_sub(arrived.elapsed()));
-        let late = arrived.elapsed().saturating_sub(takes);
-        // Counted before sending, so a client that has the answer also finds its request counted.
-        let used = machine::thread_cpu();
-        {
-            let counts = &mut state.lock().counts;
-            counts.late += late;
-            counts.cpu += used.saturating_sub(cpu);
-            counts.statements += answer.statements as u64;
-            counts.units = counts.units + answer.units;
-        }
-        cpu = used;
         connection.send(&response)?;
     }
     Ok(())

@@ -25,9 +25,9 @@
 #![deny(missing_docs)]
 
 /// What an observer sees. The caller numbers keys and attempts. Messages have the numbers 0, 1, … in the order of their
-/// [`Event::Sent`]. `T` is a time.
+/// [`Event::Sent`]. Times are of any one clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event<T> {
+pub enum Event {
     /// A message is sent to a queue. The messages of a group have the order of these events.
     Sent {
         /// Its business key.
@@ -52,7 +52,7 @@ pub enum Event<T> {
         /// Its attempt.
         attempt: Attempt,
         /// When its worker was admitted to the key.
-        admitted: T,
+        admitted: u64,
         /// Whether its mode allows only one live worker for each key.
         owns: bool,
     },
@@ -80,7 +80,7 @@ pub enum Event<T> {
         /// The key.
         key: usize,
         /// When.
-        at: T,
+        at: u64,
     },
 }
 
@@ -137,11 +137,11 @@ pub enum Wrong {
 }
 
 /// The judge of one history.
-#[derive(Debug)]
-pub struct Judge<T> {
+#[derive(Debug, Default)]
+pub struct Judge {
     awaits_hooks: bool,
     messages: Vec<Message>,
-    keys: Vec<Key<T>>,
+    keys: Vec<Key>,
 }
 
 #[derive(Debug)]
@@ -155,48 +155,26 @@ struct Message {
     is_hooked: bool,
 }
 
-#[derive(Debug)]
-struct Key<T> {
+#[derive(Debug, Default)]
+struct Key {
     /// The payloads whose effect has happened.
     effects: Vec<usize>,
     is_recorded: bool,
     /// Since it was forgotten.
     commits: usize,
-    forgotten_at: Option<T>,
-    attempts: Vec<Run<T>>,
+    forgotten_at: Option<u64>,
+    attempts: Vec<Run>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Run<T> {
+struct Run {
     number: usize,
-    admitted: T,
+    admitted: u64,
     owns: bool,
     is_stopped: bool,
 }
 
-impl<T> Default for Judge<T> {
-    fn default() -> Self {
-        Self {
-            awaits_hooks: false,
-            messages: Vec::new(),
-            keys: Vec::new(),
-        }
-    }
-}
-
-impl<T> Default for Key<T> {
-    fn default() -> Self {
-        Self {
-            effects: Vec::new(),
-            is_recorded: false,
-            commits: 0,
-            forgotten_at: None,
-            attempts: Vec::new(),
-        }
-    }
-}
-
-impl<T: Copy + Ord> Judge<T> {
+impl Judge {
     /// The consumer has hooks after successes and after duplicates.
     #[must_use]
     pub fn awaiting_hooks(self, awaits_hooks: bool) -> Self {
@@ -210,7 +188,7 @@ impl<T: Copy + Ord> Judge<T> {
     ///
     /// # Panics
     /// If the event is about a message that was not sent.
-    pub fn see(&mut self, event: Event<T>) -> Vec<Wrong> {
+    pub fn see(&mut self, event: Event) -> Vec<Wrong> {
         match event {
             Event::Sent {
                 key,
@@ -283,7 +261,7 @@ impl<T: Copy + Ord> Judge<T> {
             .is_some_and(|key| !key.effects.is_empty())
     }
 
-    fn key(&mut self, key: usize) -> &mut Key<T> {
+    fn key(&mut self, key: usize) -> &mut Key {
         if self.keys.len() <= key {
             self.keys.resize_with(key + 1, Key::default);
         }
@@ -323,14 +301,14 @@ impl<T: Copy + Ord> Judge<T> {
     }
 }
 
-impl<T: Copy + Ord> Key<T> {
+impl Key {
     /// An attempt no longer counts once an operator has forgotten its key.
-    fn counts(&self, attempt: &Run<T>) -> bool {
+    fn counts(&self, attempt: &Run) -> bool {
         let forgotten_at = self.forgotten_at;
         attempt.owns && forgotten_at.is_none_or(|forgotten_at| forgotten_at < attempt.admitted)
     }
 
-    fn started(&mut self, attempt: Run<T>) -> Vec<Wrong> {
+    fn started(&mut self, attempt: Run) -> Vec<Wrong> {
         let mut others = self.attempts.iter();
         let running = others.find(|other| !other.is_stopped && self.counts(other));
         let running = running.filter(|_| self.counts(&attempt));

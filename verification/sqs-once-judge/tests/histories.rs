@@ -6,35 +6,35 @@ use sqs_once_judge::Event::{
 };
 use sqs_once_judge::{Attempt, Event, Judge, Wrong};
 
-fn judged(history: &[Event<u32>]) -> Vec<Wrong> {
+fn judged(history: &[Event]) -> Vec<Wrong> {
     let mut judge = Judge::default();
     let events = history.iter();
     events.flat_map(|event| judge.see(*event)).collect()
 }
 
-const SENT: Event<u32> = Sent {
+const SENT: Event = Sent {
     key: 0,
     payload: 0,
     group: None,
 };
-const EFFECT: Event<u32> = Effect {
+const EFFECT: Event = Effect {
     key: 0,
     payload: 0,
     commits: false,
 };
-const COMMIT: Event<u32> = Effect {
+const COMMIT: Event = Effect {
     key: 0,
     payload: 0,
     commits: true,
 };
-const RECORDED: Event<u32> = Recorded(0);
-const ACKNOWLEDGED: Event<u32> = Acknowledged(0);
+const RECORDED: Event = Recorded(0);
+const ACKNOWLEDGED: Event = Acknowledged(0);
 
 const fn attempt(number: usize) -> Attempt {
     Attempt { key: 0, number }
 }
 
-fn started(number: usize, admitted: u32) -> Event<u32> {
+fn started(number: usize, admitted: u64) -> Event {
     Event::Started {
         attempt: attempt(number),
         admitted,
@@ -42,7 +42,7 @@ fn started(number: usize, admitted: u32) -> Event<u32> {
     }
 }
 
-fn stopped(number: usize) -> Event<u32> {
+fn stopped(number: usize) -> Event {
     Stopped(attempt(number))
 }
 
@@ -84,7 +84,7 @@ fn the_effect_of_another_payload_under_the_same_key_is_not_the_effect_of_a_messa
 
 #[test]
 fn a_message_is_acknowledged_after_its_hook_and_a_hook_runs_after_the_completion() {
-    let judged = |history: &[Event<u32>]| {
+    let judged = |history: &[Event]| {
         let mut judge = Judge::default().awaiting_hooks(true);
         let events = history.iter();
         let wrong: Vec<_> = events.flat_map(|event| judge.see(*event)).collect();
@@ -154,7 +154,7 @@ fn the_effects_of_a_group_keep_its_order() {
         message: 1,
         skipped: 0,
     };
-    let after = |events: &[Event<u32>]| judged(&[&both[..], events].concat());
+    let after = |events: &[Event]| judged(&[&both[..], events].concat());
     assert_eq!(after(&[effect(0), of_first, effect(1), of_second]), []);
     assert_eq!(after(&[effect(1), of_second]), [overtook]);
     // The earlier message is a dead letter, or in another group.

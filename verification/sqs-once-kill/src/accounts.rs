@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use crate::history::{Book, Close, OrderNotes, What};
+use crate::history::{Book, Close, Note, OrderNotes, What};
 use crate::network::TrafficFault;
 use crate::plan::Plan;
 use crate::report::story;
@@ -118,7 +118,7 @@ impl Accounts {
 
     /// The number of killed processes.
     pub fn kills(&self) -> usize {
-        self.book.kills.at_work + self.book.kills.idle
+        self.book.fates.killed_at_work + self.book.fates.killed_idle
     }
 
     fn enter(&mut self, wrong: Wrong, why: &str, order: usize, book: &Book) {
@@ -174,7 +174,7 @@ struct Audit<'a> {
 /// How the deliveries of an order ended.
 fn closes(order: &OrderNotes) -> impl Iterator<Item = Close> {
     order.notes.iter().filter_map(|note| match note.what {
-        What::Closed { close, .. } => Some(close),
+        What::Closed(close) => Some(close),
         _ => None,
     })
 }
@@ -200,47 +200,37 @@ impl<'a> Audit<'a> {
         order: &'a OrderNotes,
         verdict: &Verdict,
     ) -> Self {
-        let mut audit = Self {
+        let (mut effects, mut wrong) = (Vec::new(), Vec::new());
+        for (at, note) in order.notes.iter().enumerate() {
+            let (Some(delivery), What::Effect { fence, token }) = (note.delivery, &note.what)
+            else {
+                continue;
+            };
+            let before = &order.notes[..at];
+            let ends =
+                |one: &Note| matches!(one.what, What::Closed(_)) && one.delivery == note.delivery;
+            let is_recorded = |one: &Note| matches!(one.what, What::Recorded);
+            let is_of_thawed = verdict.of_thawed.contains(&(number, at));
+            if !is_of_thawed && before.iter().any(is_recorded) {
+                let why = "its key was completed, and its effect happened again";
+                wrong.push((Wrong::Duplicated, why));
+            }
+            effects.push(Effect {
+                at,
+                delivery,
+                fence: *fence,
+                token,
+                is_of_thawed,
+                is_outlived: before.iter().any(ends),
+            });
+        }
+        Self {
             plan,
             book,
             number,
             order,
-            effects: Vec::new(),
-            wrong: Vec::new(),
-        };
-        audit.follow(verdict);
-        audit
-    }
-
-    /// Collects the order's effects.
-    fn follow(&mut self, verdict: &Verdict) {
-        let notes = &self.order.notes;
-        for (at, note) in notes.iter().enumerate() {
-            let What::Effect {
-                delivery,
-                fence,
-                token,
-            } = &note.what
-            else {
-                continue;
-            };
-            let had = |is: &dyn Fn(&What) -> bool| notes[..at].iter().any(|note| is(&note.what));
-            let ends =
-                |what: &What| matches!(what, What::Closed { delivery: one, .. } if one == delivery);
-            let is_of_thawed = verdict.of_thawed.contains(&(self.number, at));
-            let is_outlived = had(&ends);
-            if !is_of_thawed && had(&|what| matches!(what, What::Recorded)) {
-                let why = "its key was completed, and its effect happened again";
-                self.wrong.push((Wrong::Duplicated, why));
-            }
-            self.effects.push(Effect {
-                at,
-                delivery: *delivery,
-                fence: *fence,
-                token,
-                is_of_thawed,
-                is_outlived,
-            });
+            effects,
+            wrong,
         }
     }
 
@@ -254,7 +244,7 @@ impl<'a> Audit<'a> {
         accounts.sent += order
             .notes
             .iter()
-            .filter(|note| matches!(note.what, What::Sent { .. }))
+            .filter(|note| matches!(note.what, What::Sent(_)))
             .count();
         accounts.spoilt += usize::from(order.is_spoilt);
         let is_acknowledged =
@@ -332,14 +322,13 @@ impl<'a> Audit<'a> {
             return Err("its effect was logged as done, and happened again");
         }
         let between = &self.order.notes[first.at..second.at];
-        let is_lost = |what: &What| match what {
-            What::TrafficFault { fault, .. } => *fault != TrafficFault::Slow,
+        let was_frozen = between
+            .iter()
+            .any(|note| matches!(note.what, What::Thawed) && note.delivery == Some(first.delivery));
+        let was_lost = between.iter().any(|note| match note.what {
+            What::TrafficFault { fault, .. } => fault != TrafficFault::Slow,
             _ => false,
-        };
-        let thaws =
-            |what: &What| matches!(what, What::Thawed { delivery } if *delivery == first.delivery);
-        let was_frozen = between.iter().any(|note| thaws(&note.what));
-        let was_lost = between.iter().any(|note| is_lost(&note.what));
+        });
         match delivery.close {
             Some(Close::Killed) => Ok(Window::Killed),
             Some(Close::TimedOut) => Ok(Window::TimedOut),

@@ -24,7 +24,6 @@ pub(crate) struct Book {
     known: HashMap<(usize, String, u32), usize>,
     /// Ledger entries that match no delivery.
     pub(crate) strays: Vec<String>,
-    pub(crate) kills: Kills,
     pub(crate) fates: Fates,
     /// The environment of each process.
     pub(crate) processes: Vec<usize>,
@@ -92,62 +91,43 @@ pub(crate) enum Close {
 #[derive(Debug)]
 pub(crate) struct Note {
     pub(crate) at: Duration,
+    /// The delivery that it is about, if any.
+    pub(crate) delivery: Option<usize>,
     pub(crate) what: What,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum What {
-    Sent {
-        message_id: String,
-    },
-    Received {
-        delivery: usize,
-    },
+    /// With this message id.
+    Sent(String),
+    Received,
     Begun {
-        delivery: usize,
         fence: u64,
     },
     Effect {
-        delivery: usize,
         fence: u64,
         token: String,
     },
     Recorded,
     /// The value in the table of the effects.
-    Counted {
-        times: u64,
-    },
-    Closed {
-        delivery: usize,
-        close: Close,
-    },
+    Counted(u64),
+    Closed(Close),
     /// The process is frozen.
-    Frozen {
-        delivery: usize,
-    },
-    Thawed {
-        delivery: usize,
-    },
+    Frozen,
+    Thawed,
     /// The process is gone.
-    Gone {
-        delivery: usize,
-    },
+    Gone,
     TrafficFault {
         fault: TrafficFault,
         operation: String,
     },
 }
 
-/// What the killed processes were doing.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Kills {
-    pub(crate) at_work: usize,
-    pub(crate) idle: usize,
-}
-
-/// What else happened to processes.
+/// What happened to processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fates {
+    pub(crate) killed_at_work: usize,
+    pub(crate) killed_idle: usize,
     pub(crate) freezes: usize,
     /// At the timeout of an invocation, without an answer or with code that still ran.
     pub(crate) ended: usize,
@@ -173,10 +153,10 @@ impl History {
         self.since.elapsed()
     }
 
-    fn note(&self, book: &mut Book, order: usize, what: What) {
+    fn note(&self, book: &mut Book, order: usize, delivery: Option<usize>, what: What) {
         let at = self.elapsed();
         if let Some(order) = book.orders.get_mut(order) {
-            order.notes.push(Note { at, what });
+            order.notes.push(Note { at, delivery, what });
         }
     }
 
@@ -187,8 +167,7 @@ impl History {
         }
         book.orders[order].is_spoilt = body.is_spoilt;
         book.orders[order].outlives = body.blocks_ms > 0;
-        let message_id = message_id.to_owned();
-        self.note(&mut book, order, What::Sent { message_id });
+        self.note(&mut book, order, None, What::Sent(message_id.to_owned()));
     }
 
     /// Assigns a number to a process that an environment is about to start.
@@ -219,7 +198,7 @@ impl History {
                 close: None,
             });
             if let Some(order) = order_of(received) {
-                self.note(&mut book, order, What::Received { delivery });
+                self.note(&mut book, order, Some(delivery), What::Received);
             }
         }
     }
@@ -232,26 +211,26 @@ impl History {
                 (book.known.get(&known).copied(), order_of(received))
             {
                 book.deliveries[delivery].close = Some(close);
-                self.note(&mut book, order, What::Closed { delivery, close });
+                self.note(&mut book, order, Some(delivery), What::Closed(close));
             }
         }
     }
 
     pub(crate) fn frozen(&self, process: usize) {
         self.book().fates.freezes += 1;
-        self.of_process(process, |delivery| What::Frozen { delivery });
+        self.of_process(process, &What::Frozen);
     }
 
     pub(crate) fn thawed(&self, process: usize) {
-        self.of_process(process, |delivery| What::Thawed { delivery });
+        self.of_process(process, &What::Thawed);
     }
 
     pub(crate) fn gone(&self, process: usize) {
-        self.of_process(process, |delivery| What::Gone { delivery });
+        self.of_process(process, &What::Gone);
     }
 
     /// Notes what happened to a process for the orders whose handlers it may run.
-    fn of_process(&self, process: usize, what: fn(usize) -> What) {
+    fn of_process(&self, process: usize, what: &What) {
         let mut book = self.book();
         let all = book.deliveries.iter().enumerate();
         let its = all.filter(|(_, one)| one.process == process);
@@ -261,23 +240,23 @@ impl History {
         };
         let orders: Vec<_> = orders.filter(runs).collect();
         for (delivery, order, _) in orders {
-            self.note(&mut book, order, what(delivery));
+            self.note(&mut book, order, Some(delivery), what.clone());
         }
     }
 
     pub(crate) fn recorded(&self, order: usize) {
-        self.note(&mut self.book(), order, What::Recorded);
+        self.note(&mut self.book(), order, None, What::Recorded);
     }
 
     pub(crate) fn counted(&self, order: usize, times: u64) {
-        self.note(&mut self.book(), order, What::Counted { times });
+        self.note(&mut self.book(), order, None, What::Counted(times));
     }
 
     pub(crate) fn killed(&self, at_work: bool) {
-        let kills = &mut self.book().kills;
+        let fates = &mut self.book().fates;
         match at_work {
-            true => kills.at_work += 1,
-            false => kills.idle += 1,
+            true => fates.killed_at_work += 1,
+            false => fates.killed_idle += 1,
         }
     }
 
@@ -292,27 +271,22 @@ impl History {
         }
     }
 
-    pub(crate) fn begun(&self, entry: Entry) {
-        self.entered(entry, |delivery, Entry { fence, .. }| What::Begun {
-            delivery,
-            fence,
-        });
+    pub(crate) fn begun(&self, entry: &Entry) {
+        let fence = entry.fence;
+        self.entered(entry, What::Begun { fence });
     }
 
-    pub(crate) fn effect(&self, entry: Entry) {
-        self.entered(entry, |delivery, Entry { fence, token, .. }| What::Effect {
-            delivery,
-            fence,
-            token,
-        });
+    pub(crate) fn effect(&self, entry: &Entry) {
+        let (fence, token) = (entry.fence, entry.token.clone());
+        self.entered(entry, What::Effect { fence, token });
     }
 
-    fn entered(&self, entry: Entry, what: impl FnOnce(usize, Entry) -> What) {
+    fn entered(&self, entry: &Entry, what: What) {
         let mut book = self.book();
         let known = (entry.process, entry.message_id.clone(), entry.receive_count);
         let order = number(&entry.order_id).filter(|order| *order < book.orders.len());
         match (book.known.get(&known).copied(), order) {
-            (Some(delivery), Some(order)) => self.note(&mut book, order, what(delivery, entry)),
+            (delivery @ Some(_), Some(order)) => self.note(&mut book, order, delivery, what),
             _ => book.strays.push(format!("{entry:?}")),
         }
     }
@@ -328,7 +302,8 @@ impl History {
         *book.faults.entry(fault).or_default() += 1;
         for order in orders {
             let operation = operation.to_owned();
-            self.note(&mut book, *order, What::TrafficFault { fault, operation });
+            let what = What::TrafficFault { fault, operation };
+            self.note(&mut book, *order, None, what);
         }
     }
 }

@@ -58,20 +58,28 @@ impl Killer {
 
     /// An effect has happened in an environment. Returns whether its process is killed for it.
     pub(crate) fn on_effect(&self, environment: usize) -> bool {
-        self.strike_for(&self.wait_for_effect, environment)
-    }
-
-    /// A request from an environment was carried out. Returns whether its process is killed for it.
-    pub(crate) fn on_request(&self, environment: usize) -> bool {
-        self.strike_for(&self.wait_for_request, environment)
-    }
-
-    fn strike_for(&self, waiting: &Mutex<VecDeque<Strike>>, environment: usize) -> bool {
-        let Some(strike) = waiting.lock().pop_front() else {
+        let Some(strike) = self.wait_for_effect.lock().pop_front() else {
             return false;
         };
         self.strike(environment, strike);
         strike == Strike::Kill
+    }
+
+    /// A request from an environment will be carried out. Returns whether its process is to be [killed](Self::kill) then.
+    pub(crate) fn on_request(&self, environment: usize) -> bool {
+        match self.wait_for_request.lock().pop_front() {
+            Some(Strike::Kill) => true,
+            Some(freeze) => {
+                self.strike(environment, freeze);
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// Kills the current process of an environment.
+    pub(crate) fn kill(&self, environment: usize) {
+        self.strike(environment, Strike::Kill);
     }
 
     fn strike(&self, environment: usize, strike: Strike) {

@@ -9,7 +9,6 @@ use axum::extract::{Json, State};
 use axum::http::StatusCode;
 use axum::routing::post;
 use tokio::net::TcpListener;
-use tokio::task::JoinSet;
 
 use crate::chance::Chance;
 use crate::history::History;
@@ -17,17 +16,15 @@ use crate::killer::Killer;
 use crate::worker::Entry;
 
 /// Opens the ledger, and returns its URL.
-pub(crate) async fn open(desk: Desk, servers: &mut JoinSet<()>) -> io::Result<String> {
+pub(crate) async fn open(desk: Desk) -> io::Result<String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let url = format!("http://{}", listener.local_addr()?);
     let service = Router::new()
         .route("/begun", post(begun))
         .route("/effect", post(effect))
         .with_state(Arc::new(desk));
-    servers.spawn(async move {
-        // `serve` never returns, because it retries failed accepts.
-        let _ = axum::serve(listener, service).await;
-    });
+    // It ends with the runtime.
+    tokio::spawn(async { axum::serve(listener, service).await });
     Ok(url)
 }
 
@@ -45,13 +42,13 @@ async fn begun(State(desk): State<Arc<Desk>>, Json(entry): Json<Entry>) -> Statu
         // The handler fails, and any worker may take the order.
         return StatusCode::SERVICE_UNAVAILABLE;
     }
-    desk.history.begun(entry);
+    desk.history.begun(&entry);
     StatusCode::OK
 }
 
 async fn effect(State(desk): State<Arc<Desk>>, Json(entry): Json<Entry>) {
     let environment = desk.history.environment(entry.process);
-    desk.history.effect(entry);
+    desk.history.effect(&entry);
     if environment.is_some_and(|environment| desk.killer.on_effect(environment)) {
         // The killed process can no longer receive the answer.
         std::future::pending().await

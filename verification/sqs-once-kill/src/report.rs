@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 use clap::ValueEnum;
 
 use crate::accounts::{Accounts, Window, Wrong};
-use crate::history::{self, Book, Fates, Kills, What};
+use crate::history::{self, Book, Fates, What};
 use crate::plan::{Way, name};
 
 impl fmt::Display for Accounts {
@@ -87,20 +87,21 @@ impl fmt::Display for Accounts {
 
 impl Accounts {
     fn disturbances(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Kills { at_work, idle } = self.book.kills;
-        writeln!(
-            f,
-            "{} processes; SIGKILL to {} of them, {at_work} with a batch in hand and {idle} idle.",
-            self.book.processes.len(),
-            self.kills(),
-        )?;
         let Fates {
+            killed_at_work,
+            killed_idle,
             freezes,
             ended,
             frozen,
             lived_on,
             ended_themselves,
         } = self.book.fates;
+        writeln!(
+            f,
+            "{} processes; SIGKILL to {} of them, {killed_at_work} with a batch in hand and {killed_idle} idle.",
+            self.book.processes.len(),
+            self.kills(),
+        )?;
         writeln!(
             f,
             "SIGSTOP and SIGCONT {freezes} times. At a timeout, {ended} processes ended, {frozen} were frozen and {lived_on} lived on; \
@@ -137,38 +138,34 @@ fn help(value: &impl ValueEnum) -> String {
 /// The history of an order, with one line per note.
 pub(crate) fn story(number: usize, why: &str, book: &Book) -> String {
     let mut story = format!("{}: {why}", history::name(number));
-    let told = |delivery: &usize| {
-        let delivery = &book.deliveries[*delivery];
-        format!(
-            "{} (receive {}) in process {}",
-            delivery.message_id, delivery.receive_count, delivery.process
-        )
-    };
     for note in &book.orders[number].notes {
+        let delivery = note.delivery.map(|delivery| &book.deliveries[delivery]);
+        let told = delivery.map_or_else(String::new, |delivery| {
+            format!(
+                "{} (receive {}) in process {}",
+                delivery.message_id, delivery.receive_count, delivery.process
+            )
+        });
         let said = match &note.what {
-            What::Sent { message_id } => format!("sent as {message_id}"),
-            What::Received { delivery } => format!("received: {}", told(delivery)),
-            What::Begun { delivery, fence } => format!("begun: {}, fence {fence}", told(delivery)),
-            What::Effect {
-                delivery,
-                fence,
-                token,
-            } => {
-                format!("effect: {}, fence {fence}, token {token}", told(delivery))
+            What::Sent(message_id) => format!("sent as {message_id}"),
+            What::Received => format!("received: {told}"),
+            What::Begun { fence } => format!("begun: {told}, fence {fence}"),
+            What::Effect { fence, token } => {
+                format!("effect: {told}, fence {fence}, token {token}")
             }
             What::Recorded => "its key is completed".to_owned(),
-            What::Counted { times } => format!("the table counts {times}"),
-            What::Closed { delivery, close } => {
-                let line = match &book.deliveries[*delivery].line {
+            What::Counted(times) => format!("the table counts {times}"),
+            What::Closed(close) => {
+                let line = match delivery.and_then(|delivery| delivery.line.as_ref()) {
                     Some((outcome, Some(reason))) => format!("; logged: {outcome}, {reason}"),
                     Some((outcome, None)) => format!("; logged: {outcome}"),
                     None => String::new(),
                 };
-                format!("{}: {}{line}", name(close), told(delivery))
+                format!("{}: {told}{line}", name(close))
             }
-            What::Frozen { delivery } => format!("frozen: {}", told(delivery)),
-            What::Thawed { delivery } => format!("thawed: {}", told(delivery)),
-            What::Gone { delivery } => format!("its process is gone: {}", told(delivery)),
+            What::Frozen => format!("frozen: {told}"),
+            What::Thawed => format!("thawed: {told}"),
+            What::Gone => format!("its process is gone: {told}"),
             What::TrafficFault { fault, operation } => format!("{operation}: {}", name(fault)),
         };
         // Writing to a String cannot fail.

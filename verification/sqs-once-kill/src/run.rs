@@ -49,24 +49,29 @@ pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Accounts> {
         killer: Arc::clone(&killer),
         done: watch::Sender::new(false),
     });
-    // Dropping the servers stops them.
-    let mut servers = JoinSet::new();
     let desk = Desk {
         history: Arc::clone(&history),
         killer: Arc::clone(&killer),
         chance: chance.part(),
     };
-    let ledger = ledger::open(desk, &mut servers).await?;
-    let faults = plan.faults_in_thousand;
-    let traffic = Traffic::new(faults, Arc::clone(&history), Arc::clone(&killer));
+    let ledger = ledger::open(desk).await?;
 
-    let mut environments = JoinSet::new();
+    let (mut environments, mut wires) = (JoinSet::new(), Vec::new());
     for (number, strikes) in strikes.into_iter().enumerate() {
-        let mut way = async |to| traffic.way(number, to, chance.part(), &mut servers).await;
-        let urls = [
-            way(shared.dynamodb.endpoint()).await?,
-            way(sqs.endpoint()).await?,
-        ];
+        let mut urls = Vec::new();
+        for url in [shared.dynamodb.endpoint(), sqs.endpoint()] {
+            let traffic = Traffic {
+                environment: number,
+                faults_in_thousand: plan.faults_in_thousand,
+                chance: chance.part(),
+                outage: Instant::now(),
+                history: Arc::clone(&history),
+                killer: Arc::clone(&killer),
+            };
+            let wire = traffic.to(&url).await;
+            urls.push(wire.endpoint());
+            wires.push(wire);
+        }
         let environment = Environment {
             number,
             shared: Arc::clone(&shared),
@@ -94,7 +99,9 @@ pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Accounts> {
     while let Some(ended) = environments.join_next().await {
         ended??;
     }
-    traffic.ended().await;
+    for wire in wires {
+        wire.ended().await;
+    }
 
     for message in sqs.queues().messages(dead_letters)? {
         let order: Order = serde_json::from_str(&message.body)?;
@@ -190,12 +197,12 @@ fn send(plan: &Plan, sqs: &LocalSqs, history: &History, chance: &Chance) -> Resu
 fn variables(
     plan: &Plan,
     ledger: &str,
-    [to_dynamodb, to_sqs]: &[String; 2],
+    urls: &[String],
     sqs: &LocalSqs,
 ) -> Vec<(&'static str, String)> {
     let mut variables = vec![
-        ("AWS_ENDPOINT_URL_DYNAMODB", to_dynamodb.clone()),
-        ("AWS_ENDPOINT_URL_SQS", to_sqs.clone()),
+        ("AWS_ENDPOINT_URL_DYNAMODB", urls[0].clone()),
+        ("AWS_ENDPOINT_URL_SQS", urls[1].clone()),
         ("SQS_ONCE_TABLE", TableDescription::default().name),
         ("SQS_ONCE_LEASE_MARGIN", Plan::LEASE_MARGIN.to_owned()),
         ("SQS_ONCE_DLQ_URL", sqs.url(plan.queues().1)),
@@ -240,9 +247,9 @@ async fn drain(
             shared.history.book().redriven += count;
         }
         let acknowledged = shared.killer.acknowledged_so_far();
-        let (deliveries, kills) = {
+        let (deliveries, fates) = {
             let book = shared.history.book();
-            (book.deliveries.len(), book.kills)
+            (book.deliveries.len(), book.fates)
         };
         if seen != (acknowledged, deliveries) {
             seen = (acknowledged, deliveries);
@@ -260,8 +267,8 @@ async fn drain(
             say(&format!(
                 "{}: {acknowledged} messages acknowledged, {left} left, {deliveries} deliveries, {} kills, {} freezes, {:.0} messages/s",
                 shared.plan.way,
-                kills.at_work + kills.idle,
-                shared.history.book().fates.freezes,
+                fates.killed_at_work + fates.killed_idle,
+                fates.freezes,
                 acknowledged as f64 / shared.history.elapsed().as_secs_f64(),
             ));
         }

@@ -5,6 +5,7 @@
 
 use std::process::ExitCode;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 use serde_json::json;
 use sqs_once_sim::model::{Config, check};
@@ -25,7 +26,7 @@ enum Command {
     /// Searches every state of the protocol's model.
     Model {
         /// Searches only this configuration; by default all of them.
-        #[arg(long)]
+        #[arg(long, value_parser = configs())]
         config: Option<String>,
         /// Prints only the names of the configurations.
         #[arg(long)]
@@ -112,16 +113,13 @@ fn main() -> ExitCode {
     }
 }
 
+fn configs() -> PossibleValuesParser {
+    PossibleValuesParser::new(Config::all().iter().map(|one| one.name))
+}
+
 fn model(config: Option<&str>, Output { threads, json }: Output) -> bool {
     let mut all = Config::all();
-    if let Some(name) = config {
-        let names: Vec<_> = all.iter().map(|one| one.name).collect();
-        all.retain(|one| one.name == name);
-        if all.is_empty() {
-            println!("no configuration {name}; there are {}", names.join(", "));
-            return false;
-        }
-    }
+    all.retain(|one| config.is_none_or(|name| one.name == name));
     let mut is_as_expected = true;
     for config in all {
         let verdict = check(&config, threads);

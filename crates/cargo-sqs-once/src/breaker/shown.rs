@@ -40,22 +40,21 @@ pub(super) fn line(name: &BreakerName, item: Option<&Item>, now: Timestamp) -> S
     row([state.name(), &since, &until, &name])
 }
 
-/// Formats a breaker on several lines.
 pub(super) fn text(name: &BreakerName, item: Option<&Item>, now: Timestamp) -> String {
     let state = BreakerState::from_item(item, now);
     let moment = |time: Option<Timestamp>| time.map(|time| at(time, now));
     let described = format!("{}: {}", state.name(), meaning(state));
     let fence = item.and_then(|item| item.fence).map(|it| it.to_string());
-    fields([
+    let known = [
         ("dependency", Some(name.to_string())),
         ("state", Some(described)),
         ("since", moment(since(state))),
         ("until", moment(until(state))),
         ("fence", fence),
-    ])
+    ];
+    fields(12, known)
 }
 
-/// Formats a breaker as JSON.
 pub(super) fn document(name: &BreakerName, item: Option<&Item>, now: Timestamp) -> Value {
     let state = BreakerState::from_item(item, now);
     json!({

@@ -115,7 +115,6 @@ fn to_send(paths: &[PathBuf], queue: &str) -> Result<Vec<NewMessage>> {
     Ok(messages)
 }
 
-/// The state of a run.
 struct Run {
     args: DevArgs,
     plan: Plan,
@@ -344,7 +343,6 @@ impl Run {
     }
 }
 
-/// Prints the summary.
 fn end(shown: &mut Shown, plan: &Plan, args: &DevArgs, sqs: &LocalSqs) -> Result<()> {
     print::note(&shown.summary());
     let queues = sqs.queues();

@@ -58,15 +58,20 @@ impl Plan {
                 "FilterCriteria are not applied here: the function gets every message".to_owned(),
             );
         }
-        let dead_letters = given_to_queue(&queue, given, &mut queues);
+        let polled = queues.iter_mut().find(|(name, _)| *name == queue);
+        let mut polled = polled.map(|(_, settings)| settings);
+        if let (Some(polled), Some(timeout)) = (&mut polled, given.visibility_timeout) {
+            polled.visibility_timeout = timeout;
+        }
+        let redrive = polled.as_ref().and_then(|polled| polled.redrive.as_ref());
+        let dead_letters = redrive.map(|redrive| redrive.to.clone());
         if dead_letters.is_none() {
             warnings.push(format!(
                 "`{queue}` has no dead-letter queue in the template: a message that keeps failing returns forever"
             ));
         }
         let poller = poller(mapping, function, given);
-        let visibility = queues.iter().find(|(name, _)| *name == queue);
-        if let Some((_, settings)) = visibility
+        if let Some(settings) = polled
             && settings.visibility_timeout < poller.timeout
         {
             warnings.push(format!(
@@ -85,7 +90,6 @@ impl Plan {
         })
     }
 
-    /// Creates the queues.
     pub(crate) fn create(&self, queues: &mut Queues) -> Result<(), QueueError> {
         // First create all queues without redrive policies, which may name later queues.
         for (name, settings) in &self.queues {
@@ -120,7 +124,6 @@ fn mapping<'a>(
     Ok((mapping, queue.flatten()))
 }
 
-/// The template's queues.
 fn local(template: &Template) -> Vec<(String, QueueSettings)> {
     let settings = |queue: &Queue| {
         let default = QueueSettings::default();
@@ -176,20 +179,6 @@ fn own_queue(binary: &str, fifo: bool, queues: &mut Vec<(String, QueueSettings)>
     queue
 }
 
-/// Applies the arguments to the polled queue. Returns the name of its dead-letter queue.
-fn given_to_queue(
-    queue: &str,
-    given: &Settings,
-    queues: &mut [(String, QueueSettings)],
-) -> Option<String> {
-    let index = queues.iter().position(|(name, _)| name == queue)?;
-    if let Some(timeout) = given.visibility_timeout {
-        queues[index].1.visibility_timeout = timeout;
-    }
-    let redrive = queues[index].1.redrive.as_ref()?;
-    Some(redrive.to.clone())
-}
-
 fn poller(
     mapping: Option<&Mapping>,
     function: Option<&Function>,
@@ -227,6 +216,8 @@ Resources:
     Type: AWS::SQS::Queue
     Properties:
       VisibilityTimeout: 181
+      MessageRetentionPeriod: 345601
+      DelaySeconds: 2
       RedrivePolicy: { deadLetterTargetArn: !GetAtt Dead.Arn, maxReceiveCount: 5 }
   Dead: { Type: AWS::SQS::Queue }
   Other: { Type: AWS::SQS::Queue }
@@ -261,8 +252,18 @@ Resources:
         let plan = plan(TEMPLATE, None, &Settings::default()).unwrap();
         assert_eq!(plan.queue, "Orders");
         assert_eq!(plan.dead_letters.as_deref(), Some("Dead"));
-        let orders = settings(&plan, "Orders");
-        assert_eq!(orders.visibility_timeout, Duration::from_secs(181));
+        let redrive = Some(Redrive {
+            to: "Dead".to_owned(),
+            max_receive_count: 5,
+        });
+        let expected = QueueSettings {
+            visibility_timeout: Duration::from_secs(181),
+            retention: Duration::from_secs(345_601),
+            delay: Duration::from_secs(2),
+            redrive,
+            ..QueueSettings::default()
+        };
+        assert_eq!(settings(&plan, "Orders"), &expected);
         let poller = PollerSettings {
             batch_size: NonZeroU32::new(25).unwrap(),
             concurrency: NonZeroU32::new(10).unwrap(),
@@ -287,7 +288,6 @@ Resources:
         let plan = plan(TEMPLATE, None, &given).unwrap();
         let orders = settings(&plan, "Orders");
         assert_eq!(orders.visibility_timeout, Duration::from_secs(12));
-        assert_eq!(orders.redrive.as_ref().unwrap().max_receive_count, 5);
         let poller = PollerSettings {
             batch_size: NonZeroU32::new(25).unwrap(),
             concurrency: NonZeroU32::MIN,

@@ -268,7 +268,6 @@ fn region_of(url: &str) -> Option<&str> {
     }
 }
 
-/// Converts a message from the SDK's type.
 fn received(message: Message) -> Received {
     let system = message.attributes.unwrap_or_default();
     let text = |name: MessageSystemAttributeName| system.get(&name).cloned();
@@ -323,11 +322,9 @@ mod tests {
 
     #[test]
     fn only_a_url_of_this_machine_is_its_own_endpoint() {
+        let local = "http://127.0.0.1:4566";
         for (url, endpoint) in [
-            (
-                "http://127.0.0.1:4566/123456789012/orders",
-                Some("http://127.0.0.1:4566"),
-            ),
+            ("http://127.0.0.1:4566/123456789012/orders", Some(local)),
             ("http://localhost/q", Some("http://localhost")),
             ("https://sqs.eu-central-1.amazonaws.com/1/orders", None),
             ("http://localhost.example.com/1/q", None),

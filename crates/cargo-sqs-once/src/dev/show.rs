@@ -4,7 +4,6 @@ use super::args::DevArgs;
 use super::pace::Pace;
 use crate::print::{self, Style};
 use anyhow::{Context, Result};
-use serde::Serialize;
 use serde_json::json;
 use sqs_once_local::{Answer, LocalEvent, Observer, PollerControls, RecordLine};
 use std::collections::HashMap;
@@ -157,7 +156,6 @@ impl Shown {
         }
     }
 
-    /// Prints a line.
     fn print(&mut self, line: Line) {
         match line {
             Line::Record(style, text) => self.write(|| print::record(&text, style)),
@@ -274,7 +272,7 @@ impl Shown {
             LocalEvent::Record {
                 environment,
                 record,
-            } => return vec![record_line(&time, *environment, record, self.routes)],
+            } => return vec![row(&time, *environment, record, self.routes)],
             LocalEvent::Logged { line, .. } => return vec![Line::Logged(line.clone())],
             LocalEvent::Answered {
                 environment,
@@ -294,7 +292,7 @@ impl Shown {
                 };
                 lines.extend(silent.into_iter().map(|(message_id, outcome)| {
                     let record = record(message_id, outcome, Some(reason));
-                    record_line(&time, *environment, &record, self.routes)
+                    row(&time, *environment, &record, self.routes)
                 }));
                 return lines;
             }
@@ -352,11 +350,6 @@ impl Shown {
     }
 }
 
-fn record_line(time: &str, environment: u32, record: &RecordLine, routes: usize) -> Line {
-    let text = row(time, environment, record, routes);
-    Line::Record(style(&record.outcome), text)
-}
-
 /// A record line with this outcome.
 fn record(message_id: String, outcome: &str, reason: Option<&str>) -> RecordLine {
     RecordLine {
@@ -377,7 +370,7 @@ fn some(ids: &[String]) -> String {
 }
 
 /// Formats a row. `routes` is the width of the column of routes, which only the messages of a router have.
-fn row(time: &str, environment: u32, record: &RecordLine, routes: usize) -> String {
+fn row(time: &str, environment: u32, record: &RecordLine, routes: usize) -> Line {
     let duration = record.duration_ms.map(|ms| format!("{ms:.1} ms"));
     let received = record.receive_count.map(|count| format!("{count}×"));
     let route = record.route.as_deref().unwrap_or_default();
@@ -394,7 +387,7 @@ fn row(time: &str, environment: u32, record: &RecordLine, routes: usize) -> Stri
         received.unwrap_or_default(),
         record.reason.as_deref().unwrap_or_default(),
     );
-    text.trim_end().to_owned()
+    Line::Record(style(&record.outcome), text.trim_end().to_owned())
 }
 
 fn style(outcome: &str) -> Style {
@@ -421,14 +414,9 @@ fn millis(at: SystemTime) -> u64 {
 
 /// Formats the event as one JSON object, with the time in milliseconds since 1970.
 fn as_json(at: SystemTime, happening: &LocalEvent) -> String {
-    #[derive(Serialize)]
-    struct Line<'a> {
-        at: u64,
-        #[serde(flatten)]
-        happening: &'a LocalEvent,
-    }
-    let at = millis(at);
-    print::json_line(&json!(Line { at, happening }))
+    let mut line = json!(happening);
+    line["at"] = millis(at).into();
+    print::json_line(&line)
 }
 
 #[cfg(test)]
@@ -445,24 +433,22 @@ mod tests {
             receive_count: Some(2),
             ..record("m-1".to_owned(), "in_progress", Some("another owner"))
         };
-        let at = UNIX_EPOCH + Duration::from_millis(86_400_000 + 3_723_004);
-        assert_eq!(
-            row(&time_of_day(at), 1, &record, 0),
-            "01:02:03.004  #1   m-1  in progress     12.3 ms   2×  another owner"
-        );
         let routed = RecordLine {
             route: Some("OrderPlaced".to_owned()),
             ..record.clone()
         };
-        assert_eq!(
-            row(&time_of_day(at), 1, &routed, 11),
-            "01:02:03.004  #1   m-1  OrderPlaced  in progress     12.3 ms   2×  another owner"
-        );
+        let at = UNIX_EPOCH + Duration::from_millis(86_400_000 + 3_723_004);
         // A message without a route keeps its columns below.
-        assert_eq!(
-            row(&time_of_day(at), 1, &record, 11),
-            "01:02:03.004  #1   m-1               in progress     12.3 ms   2×  another owner"
-        );
+        for (record, routes, column) in [
+            (&record, 0, ""),
+            (&routed, 11, "OrderPlaced  "),
+            (&record, 11, "             "),
+        ] {
+            let start = format!("01:02:03.004  #1   m-1  {column}");
+            let text = format!("{start}in progress     12.3 ms   2×  another owner");
+            let expected = Line::Record(Style::Plain, text);
+            assert_eq!(row(&time_of_day(at), 1, record, routes), expected);
+        }
     }
 
     fn processed(number: u64) -> LocalEvent {
@@ -488,10 +474,8 @@ mod tests {
             visible_at: UNIX_EPOCH,
         };
         let text = "00:00:00.000  m-1  dead letter: sent to dead as copy".to_owned();
-        assert_eq!(
-            shown.lines(UNIX_EPOCH, &sent),
-            [Line::Note(Style::Bad, text)]
-        );
+        let expected = [Line::Note(Style::Bad, text)];
+        assert_eq!(shown.lines(UNIX_EPOCH, &sent), expected);
     }
 
     #[test]
@@ -532,23 +516,17 @@ mod tests {
     }
 
     #[test]
-    fn a_short_burst_and_a_slow_stream_have_all_their_lines() {
-        let mut shown = Shown {
-            pace: Some(Pace::default()),
-            ..Shown::default()
-        };
-        let second = |second: u64| UNIX_EPOCH + Duration::from_secs(second);
-        let burst = (0..MOST as u64).flat_map(|number| shown.lines(second(0), &processed(number)));
-        assert_eq!(burst.count(), MOST);
-        let slow = (10..1000).flat_map(|number| shown.lines(second(number), &processed(number)));
-        assert_eq!(slow.count(), 990);
-    }
-
-    #[test]
-    fn what_is_not_for_a_terminal_has_every_line() {
-        let mut shown = Shown::default();
-        let lines = (0..1000).flat_map(|number| shown.lines(UNIX_EPOCH, &processed(number)));
-        assert_eq!(lines.count(), 1000);
+    fn a_short_burst_a_slow_stream_and_what_is_not_for_a_terminal_have_all_their_lines() {
+        let (burst, terminal) = (MOST as u64, Some(Pace::default));
+        for (pace, events, pause) in [(terminal, burst, 0), (terminal, 1000, 1), (None, 1000, 0)] {
+            let mut shown = Shown {
+                pace: pace.map(|pace| pace()),
+                ..Shown::default()
+            };
+            let at = |number| UNIX_EPOCH + Duration::from_secs(number * pause);
+            let lines = (0..events).flat_map(|number| shown.lines(at(number), &processed(number)));
+            assert_eq!(lines.count() as u64, events);
+        }
     }
 
     #[test]

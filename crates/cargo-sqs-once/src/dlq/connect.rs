@@ -1,12 +1,14 @@
 //! Opens the queue and its table, and selects messages, from the arguments.
 
 use super::{ATTRIBUTE, CauseArgs, ChangeArgs, QueueArgs, SelectionArgs, StateArg};
-use crate::operate::{config, keys_in, namespace, table};
+use crate::operate::{keys_in, namespace, table};
 use crate::print;
 use anyhow::{Result, bail};
 use aws_sdk_sqs::Client;
 use sqs_once::unstable::JsonPointer;
-use sqs_once_operate::{DeadLetters, KeyFrom, PartFrom, SdkConfig, Selection, Standing};
+use sqs_once_operate::{
+    DeadLetters, KeyFrom, PartFrom, SdkConfig, Selection, Standing, sdk_config,
+};
 
 /// Opens the queue, joined with the table if the arguments name one. Also returns the settings of the account.
 pub(super) async fn queue(args: &QueueArgs) -> Result<(DeadLetters, SdkConfig)> {
@@ -18,7 +20,7 @@ pub(super) async fn queue(args: &QueueArgs) -> Result<(DeadLetters, SdkConfig)> 
             namespace: namespace.ok_or(sqs_once_operate::Error::NoNamespace)?,
         }),
     };
-    let config = config().await?;
+    let config = sdk_config(None, None).await?;
     let keys = table(&args.table).map(|table| keys_in(&config, table, &args.table));
     let (keys, client) = (keys.transpose()?, Client::new(&config));
     let queue = match args.queue.contains("://") {

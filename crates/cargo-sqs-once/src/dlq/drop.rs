@@ -10,7 +10,6 @@ use crate::private;
 use anyhow::{Context, Error, Result, bail, ensure};
 use sqs_once::store::Timestamp;
 use sqs_once_operate::{DeadLetter, DeadLetters};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
@@ -19,7 +18,7 @@ use std::time::Instant;
 pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<()> {
     let selection = connect::selection(&args.change)?;
     let (queue, config) = connect::queue(&args.change.queue).await?;
-    let audit = RefCell::new(Audit::open(&args.change.write, &config).await?);
+    let audit = Audit::open(&args.change.write, &config).await?;
     let since = Instant::now();
     let stop = || interrupt.is_here();
     let (letters, tally) = queue.hold(&selection, &stop).await?;
@@ -33,13 +32,12 @@ pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<()> {
     }
     let (mut printed, mut logged) = (Ok(()), Ok(()));
     let before = |letter: &DeadLetter| {
-        let mut audit = audit.borrow_mut();
         let line = audit.line("drop", shown::change(letter, queue.url(), None));
         logged = audit.announce([(letter.id().to_owned(), line)]);
         logged.is_ok()
     };
     let each = |letter: &DeadLetter| {
-        audit.borrow_mut().done(letter.id());
+        audit.done(letter.id());
         if args.change.write.format.is_json() && printed.is_ok() {
             printed = print::json(&shown::document(letter));
         }
@@ -47,7 +45,7 @@ pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<()> {
     let (dropped, ended) = queue.drop_held(&letters, &stop, before, each).await;
     let ended = ended.map_err(Error::from);
     if let Err(error) = &ended {
-        audit.borrow_mut().failed(error);
+        audit.failed(error);
     }
     if !args.change.write.format.is_json() {
         let messages = print::counted(dropped as u64, "message", "messages");

@@ -304,7 +304,6 @@ struct ChangeArgs {
     queue: QueueArgs,
 }
 
-/// Checks a JSON pointer.
 fn part_from(text: &str) -> Result<String, &'static str> {
     let escapes = text.split('~').skip(1);
     let is_escaped = escapes.into_iter().all(|rest| rest.starts_with(['0', '1']));

@@ -10,7 +10,6 @@ use anyhow::{Error, Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use sqs_once_operate::{DeadLetter, Fate, Standing};
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<()> {
@@ -20,7 +19,7 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
     );
     let mut selection = connect::selection(&args.change)?;
     let (queue, config) = connect::queue(&args.change.queue).await?;
-    let audit = RefCell::new(Audit::open(&args.change.write, &config).await?);
+    let audit = Audit::open(&args.change.write, &config).await?;
     let sources: Vec<_> = selection.sources.iter().collect();
     let to = match (&args.to, &sources[..]) {
         (Some(to), _) => queue.other(to).await?,
@@ -42,7 +41,6 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
     let mut elsewhere = BTreeSet::new();
     let mut logged = Ok(());
     let before = |letters: &[&DeadLetter]| {
-        let mut audit = audit.borrow_mut();
         let line = |letter: &&DeadLetter| {
             let fields = shown::change(letter, queue.url(), Some(&to));
             (letter.id().to_owned(), audit.line("redrive", fields))
@@ -54,7 +52,7 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
     let each = |letter: &DeadLetter, fate: Fate| {
         bar.inc(1);
         if fate == Fate::Redriven {
-            audit.borrow_mut().done(letter.id());
+            audit.done(letter.id());
         }
         if selection.unknown_source && fate == Fate::NotSelected {
             let source = letter
@@ -76,7 +74,7 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
     bar.finish_and_clear();
     let ended = ended.map_err(Error::from);
     if let Err(error) = &ended {
-        audit.borrow_mut().failed(error);
+        audit.failed(error);
     }
 
     print::result(match args.change.write.format.is_json() {

@@ -1,7 +1,7 @@
 //! Formats a dead letter for people and as JSON.
 
 use super::list::Members;
-use crate::operate::{at, distance, moment};
+use crate::operate::{at, distance, fields, moment};
 use crate::print::one_line;
 use serde_json::{Map, Value, json};
 use sqs_once::key::ItemId;
@@ -21,7 +21,6 @@ const SYSTEM: [&str; 9] = [
     "DeadLetterQueueSourceArn",
 ];
 
-/// The heading of groups.
 pub(super) fn groups_heading() -> String {
     format!(
         "{:>7}  {:12}  {:14} {:14} {:36} {:16} reason",
@@ -45,7 +44,6 @@ pub(super) fn group_line(group: &Group, members: &Members, now: Timestamp) -> St
     )
 }
 
-/// Formats a group as JSON.
 pub(super) fn group_document(group: &Group, members: &Members) -> Value {
     json!({
         "group": group.id,
@@ -66,7 +64,6 @@ pub(super) fn heading() -> String {
     )
 }
 
-/// Formats a dead letter on one line.
 pub(super) fn line(letter: &DeadLetter, now: Timestamp) -> String {
     let sent = letter.sent_at().map(|sent| distance(sent, now));
     let key = letter.key().map(ItemId::short);
@@ -101,47 +98,37 @@ pub(super) fn query(id: &str) -> String {
 
 /// Formats everything on several lines, with the body last.
 pub(super) fn text(letter: &DeadLetter, now: Timestamp) -> String {
-    let mut text = String::new();
-    let mut say = |name: &str, value: &str| {
-        text.push_str(&format!("{name:14}{}\n", one_line(value)));
-    };
-    say("message id", letter.id());
-    say("state", letter.standing.name());
-    let system = |name| letter.system(name).map(str::to_owned);
-    for (title, value) in [
-        ("key", letter.key().map(|key| key.as_str().to_owned())),
+    let owned = |text: &str| text.to_owned();
+    let system = |name| letter.system(name).map(owned);
+    let query = letter.is_moved_by_sqs().then(|| query(letter.id()));
+    let known = [
+        ("message id", Some(owned(letter.id()))),
+        ("state", Some(owned(letter.standing.name()))),
+        ("key", letter.key().map(|key| owned(key.as_str()))),
         ("sent", letter.sent_at().map(|sent| at(sent, now))),
         ("received", system("ApproximateReceiveCount")),
         ("message group", system("MessageGroupId")),
-        ("moved from", letter.source_arn().map(str::to_owned)),
-        ("reason", reason(letter).map(str::to_owned)),
+        ("moved from", letter.source_arn().map(owned)),
+        ("reason", reason(letter).map(owned)),
         ("group", Some(letter.group().id)),
-        (
-            "log query",
-            letter.is_moved_by_sqs().then(|| query(letter.id())),
-        ),
+        ("log query", query),
         ("trace", system("AWSTraceHeader")),
-    ] {
-        if let Some(value) = value {
-            say(title, &value);
-        }
-    }
+    ];
     let mut attributes: Vec<_> = letter.attributes().collect();
     attributes.sort_by_key(|(name, _)| *name);
-    for (name, value) in attributes {
-        let kind = value.data_type();
+    let attributes = attributes.into_iter().map(|(name, value)| {
         let shown = match (value.string_value(), value.binary_value()) {
-            (Some(text), _) => text.to_owned(),
+            (Some(text), _) => owned(text),
             (None, Some(bytes)) => format!("{} bytes", bytes.as_ref().len()),
             (None, None) => String::new(),
         };
-        say("attribute", &format!("{name} ({kind}): {shown}"));
-    }
-    say("body", letter.body());
-    text
+        let kind = value.data_type();
+        ("attribute", Some(format!("{name} ({kind}): {shown}")))
+    });
+    let body = ("body", Some(owned(letter.body())));
+    fields(14, known.into_iter().chain(attributes).chain([body]))
 }
 
-/// Formats a change of a message for the audit file.
 pub(super) fn change(letter: &DeadLetter, queue: &str, to: Option<&str>) -> Value {
     json!({
         "queue": queue,
@@ -153,7 +140,6 @@ pub(super) fn change(letter: &DeadLetter, queue: &str, to: Option<&str>) -> Valu
     })
 }
 
-/// Formats everything as JSON.
 pub(super) fn document(letter: &DeadLetter) -> Value {
     let attributes = letter.attributes().map(|(name, value)| {
         let bytes = value.binary_value().map(|bytes| bytes.as_ref().to_vec());

@@ -68,7 +68,6 @@ enum FindingsFormat {
     Sarif,
 }
 
-/// Finds a rule by name.
 fn rule(name: &str) -> Result<&'static Rule, String> {
     let rule = RULES.iter().find(|rule| rule.id == name);
     rule.ok_or_else(|| {
@@ -77,7 +76,6 @@ fn rule(name: &str) -> Result<&'static Rule, String> {
     })
 }
 
-/// Checks the deployment, and fixes it if requested.
 pub(crate) fn doctor(arguments: &DoctorArgs) -> Result<ExitCode> {
     let path = arguments.file.clone();
     let path = path.or_else(|| Source::find(Path::new("")));

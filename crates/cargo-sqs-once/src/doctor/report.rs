@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use sqs_once_doctor::{Finding, Severity};
 use std::io::stdout;
 
-/// Formats fixed and remaining findings for people.
 pub(super) fn text(fixed: &[Finding], findings: &[Finding]) -> String {
     let mut lines = Vec::new();
     for finding in fixed {
@@ -73,7 +72,6 @@ fn summary(fixed: &[Finding], findings: &[Finding]) -> String {
     }
 }
 
-/// Formats a finding as JSON.
 pub(super) fn json(finding: &Finding) -> Value {
     json!({
         "rule": finding.rule.id,

@@ -1,7 +1,6 @@
 //! Formats a key's item for people and as JSON.
 
 use crate::operate::{at, fields, moment};
-use crate::print::one_line;
 use serde_json::{Value, json};
 use sqs_once::store::{Fence, Item, Status, Timestamp};
 use sqs_once_operate::State;
@@ -23,23 +22,22 @@ fn meaning(state: State) -> &'static str {
     }
 }
 
-/// Formats the item, one line for every known attribute.
 pub(super) fn text(item: &Item, shows_data: bool, now: Timestamp) -> String {
     let state = State::from_item(item, now);
     let status = match &item.status {
-        Status::Unknown(status) => Some(one_line(status)),
+        Status::Unknown(status) => Some(status.clone()),
         _ => None,
     };
     let data = item.data.as_ref().map(|data| match shows_data {
-        true => one_line(data),
+        true => data.to_string(),
         false => format!("{} bytes, which --data shows", data.len()),
     });
-    let payload = item.fingerprint.as_ref().map(|it| one_line(it.as_str()));
+    let payload = item.fingerprint.as_ref().map(|it| it.as_str().to_owned());
     let powertools = "Powertools for AWS Lambda, which writes no owner and no fence";
     let powertools = is_powertools(item).then(|| powertools.to_owned());
     let moment = |moment: Option<Timestamp>| moment.map(|moment| at(moment, now));
-    fields([
-        ("key", Some(one_line(item.id.as_str()))),
+    let known = [
+        ("key", Some(item.id.to_string())),
         ("state", Some(format!("{state}: {}", meaning(state)))),
         ("status", status),
         ("first claim", moment(first_claimed(item, now))),
@@ -50,7 +48,8 @@ pub(super) fn text(item: &Item, shows_data: bool, now: Timestamp) -> String {
         ("payload", payload),
         ("data", data),
         ("written by", powertools),
-    ])
+    ];
+    fields(12, known)
 }
 
 /// The item's lease. After a completion or a release, it has no meaning.
@@ -59,7 +58,6 @@ pub(super) fn lease(item: &Item, state: State) -> Option<Timestamp> {
     item.lease_until.filter(|_| is_leased)
 }
 
-/// Formats the item as JSON.
 pub(super) fn document(item: &Item, shows_data: bool, now: Timestamp) -> Value {
     let mut document = json!({
         "id": item.id.as_str(),

@@ -70,7 +70,7 @@ enum Effect {
 }
 
 /// The tools that can deploy a project.
-#[derive(Clone, Copy, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
 enum Iac {
     /// AWS SAM
     Sam,
@@ -87,7 +87,6 @@ fn name(choice: impl clap::ValueEnum) -> String {
 }
 
 impl Iac {
-    /// The command that deploys the project.
     fn deploy(self) -> &'static str {
         match self {
             Iac::Sam => "sam build && sam deploy --guided",
@@ -98,18 +97,8 @@ impl Iac {
             Iac::Cdk => "(cd cdk && npm ci && npx cdk deploy)",
         }
     }
-
-    /// The command that writes the template that `invoke` reads, if it is not in the project. With PostgreSQL, CDK first
-    /// needs the database, and `invoke` needs no template.
-    fn synthesise(self) -> Option<&'static str> {
-        match self {
-            Iac::Sam | Iac::Terraform => None,
-            Iac::Cdk => Some("(cd cdk && npm ci && npx cdk ls)"),
-        }
-    }
 }
 
-/// Creates the project in the current folder.
 pub(crate) fn new(args: NewArgs) -> Result<()> {
     let here = std::env::current_dir().context("the current folder can't be found")?;
     let choices = Choices {
@@ -144,7 +133,6 @@ fn checkout() -> Option<String> {
     (is_checkout && is_kept).then_some(own)
 }
 
-/// Formats the created files and the next steps.
 fn summary(args: &NewArgs, paths: &[&str], source: Option<&str>) -> String {
     let name = &args.name;
     let is_postgres = args.effect == Effect::Postgres;
@@ -164,8 +152,9 @@ fn summary(args: &NewArgs, paths: &[&str], source: Option<&str>) -> String {
         text.push_str("  start PostgreSQL as README.md says, and then\n");
     }
     text.push_str("  cargo test\n");
-    if let Some(synthesise) = args.iac.synthesise().filter(|_| !is_postgres) {
-        text.push_str(&format!("  {synthesise}\n"));
+    // For the template that `invoke` reads. With PostgreSQL, CDK first needs the database, and `invoke` no template.
+    if args.iac == Iac::Cdk && !is_postgres {
+        text.push_str("  (cd cdk && npm ci && npx cdk ls)\n");
     }
     text.push_str("  cargo sqs-once invoke events/orders.json\n");
     text.push_str(&format!("  {}", args.iac.deploy()));

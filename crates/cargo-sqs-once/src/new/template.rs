@@ -23,7 +23,6 @@ pub(super) struct Choices {
     pub(super) sqs_once: Option<String>,
 }
 
-/// A file of the project.
 pub(super) struct File {
     /// The path relative to the project's folder, with slashes.
     pub(super) path: String,

@@ -17,19 +17,13 @@ pub(crate) struct Place {
 /// Connects to the table's keys. Also returns which table that is.
 pub(crate) async fn keys(args: &TableArgs) -> Result<(Keys, Place)> {
     let table = table(args).context("which table? Give --table, or set SQS_ONCE_TABLE")?;
-    let config = config().await?;
+    let config = sdk_config(None, None).await?;
     Ok((
         keys_in(&config, table.clone(), args)?,
         Place { table, config },
     ))
 }
 
-/// Loads the settings of the account.
-pub(crate) async fn config() -> Result<SdkConfig, sqs_once_operate::Error> {
-    sdk_config(None, None).await
-}
-
-/// Connects to the keys of a table.
 pub(crate) fn keys_in(config: &SdkConfig, table: String, args: &TableArgs) -> Result<Keys> {
     let store = DynamoDbStore::new(Client::new(config), table);
     Ok(Keys::new(store.layout(layout(args))?))

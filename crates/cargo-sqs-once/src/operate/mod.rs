@@ -10,7 +10,7 @@ mod write;
 
 pub(crate) use args::{ConsumerArgs, TableArgs, WriteArgs};
 #[cfg(feature = "aws")]
-pub(crate) use connect::{Place, config, keys, keys_in, namespace, table};
+pub(crate) use connect::{Place, keys, keys_in, namespace, table};
 #[cfg(feature = "aws")]
 pub(crate) use show::{List, at, distance, fields, moment, row};
 #[cfg(feature = "aws")]

@@ -53,16 +53,19 @@ impl List {
     }
 }
 
-/// Formats columns.
 pub(crate) fn row([state, from, to, name]: [&str; 4]) -> String {
     format!("{state:12} {from:14} {to:14} {name}")
 }
 
-/// Formats fields that are known, one on each line.
-pub(crate) fn fields(fields: impl IntoIterator<Item = (&'static str, Option<String>)>) -> String {
-    let fields = fields.into_iter();
-    let lines = fields.filter_map(|(name, value)| Some(format!("{name:12}{}\n", value?)));
-    lines.collect()
+/// Formats fields that are known, one on each line. `width` is that of their names.
+pub(crate) fn fields(
+    width: usize,
+    fields: impl IntoIterator<Item = (&'static str, Option<String>)>,
+) -> String {
+    let line = |(name, value): (&str, Option<String>)| {
+        Some(format!("{name:width$}{}\n", print::one_line(&value?)))
+    };
+    fields.into_iter().filter_map(line).collect()
 }
 
 /// Formats a time, such as `2026-11-22T10:30:00Z`.
@@ -105,10 +108,8 @@ mod tests {
         let now = Timestamp::from_secs(1_790_000_000);
         assert_eq!(at(now, now), "2026-09-21T14:13:20Z, 0s ago");
         assert_eq!(distance(now + Duration::from_millis(2_999), now), "in 2s");
-        assert_eq!(
-            distance(now, now + Duration::from_secs(93_784)),
-            "1day 2h ago"
-        );
+        let later = now + Duration::from_secs(93_784);
+        assert_eq!(distance(now, later), "1day 2h ago");
     }
 
     #[test]

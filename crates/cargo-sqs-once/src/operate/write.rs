@@ -10,6 +10,7 @@ use sqs_once::key::ItemId;
 use sqs_once::store::{Item, Settled, Timestamp};
 use sqs_once::unstable::new_owner;
 use sqs_once_operate::{Change, Keys, SdkConfig, account};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
@@ -23,7 +24,7 @@ pub(crate) struct Audit {
     region: String,
     account: Option<String>,
     /// The lines of changes that are not confirmed, by what they change.
-    unconfirmed: BTreeMap<String, Value>,
+    unconfirmed: RefCell<BTreeMap<String, Value>>,
 }
 
 impl Audit {
@@ -42,7 +43,7 @@ impl Audit {
             by: names.find_map(|name| std::env::var(name).ok()),
             region: config.region().map(ToString::to_string).unwrap_or_default(),
             account: account(config).await,
-            unconfirmed: BTreeMap::new(),
+            unconfirmed: RefCell::default(),
         })
     }
 
@@ -69,28 +70,24 @@ impl Audit {
     }
 
     /// Writes the lines of changes that are made next, each with the name of what it changes.
-    pub(crate) fn announce(
-        &mut self,
-        lines: impl IntoIterator<Item = (String, Value)>,
-    ) -> Result<()> {
+    pub(crate) fn announce(&self, lines: impl IntoIterator<Item = (String, Value)>) -> Result<()> {
         if self.file.is_none() {
             return Ok(());
         }
         let lines: Vec<_> = lines.into_iter().collect();
         let written = self.append(lines.iter().map(|(_, line)| line));
         written.with_context(|| format!("{}: nothing more was changed", self.unwritten()))?;
-        self.unconfirmed.extend(lines);
+        self.unconfirmed.borrow_mut().extend(lines);
         Ok(())
     }
 
-    /// Confirms a change.
-    pub(crate) fn done(&mut self, name: &str) {
-        self.unconfirmed.remove(name);
+    pub(crate) fn done(&self, name: &str) {
+        self.unconfirmed.borrow_mut().remove(name);
     }
 
     /// Writes second lines for the changes that are not confirmed. They may have been made.
-    pub(crate) fn failed(&mut self, error: &Error) {
-        let mut lines = std::mem::take(&mut self.unconfirmed);
+    pub(crate) fn failed(&self, error: &Error) {
+        let mut lines = self.unconfirmed.take();
         for line in lines.values_mut() {
             line["at"] = moment(Timestamp::now()).into();
             line["error"] = format!("{error:#}").into();
@@ -103,10 +100,11 @@ impl Audit {
         }
     }
 
-    fn append<'a>(&mut self, lines: impl Iterator<Item = &'a Value>) -> io::Result<()> {
+    fn append<'a>(&self, lines: impl Iterator<Item = &'a Value>) -> io::Result<()> {
         let lines: Vec<_> = lines.map(|line| print::json_line(line) + "\n").collect();
-        match &mut self.file {
+        match &self.file {
             Some((_, file)) if !lines.is_empty() => {
+                let mut file: &File = file;
                 file.write_all(lines.concat().as_bytes())?;
                 file.sync_data()
             }
@@ -145,7 +143,7 @@ impl ItemChange<'_> {
         change: impl FnOnce(Timestamp) -> Change,
         done: impl FnOnce(&Item) -> String,
     ) -> Result<()> {
-        let mut audit = Audit::open(self.args, &self.place.config).await?;
+        let audit = Audit::open(self.args, &self.place.config).await?;
         let place = audit.place(&self.place.table);
         confirm(&format!("{place}: {question}"), self.args.yes).await?;
         // The answer may have taken a while.
@@ -153,7 +151,7 @@ impl ItemChange<'_> {
         let owner = new_owner();
         let new = change(at).write(self.id, self.seen, owner, at);
         let new = new.context("the change writes nothing")?;
-        let line = self.write(&new, at, &mut audit).await?;
+        let line = self.write(&new, at, &audit).await?;
         print::result(match self.args.format.is_json() {
             true => line,
             false => done(&new),
@@ -161,7 +159,7 @@ impl ItemChange<'_> {
     }
 
     /// Writes the item. Returns the line of the change in the audit file.
-    async fn write(&self, new: &Item, at: Timestamp, audit: &mut Audit) -> Result<String> {
+    async fn write(&self, new: &Item, at: Timestamp, audit: &Audit) -> Result<String> {
         let (id, kind) = (new.id.as_str(), self.kind);
         let document = |item| (self.document)(item, at);
         let line = audit.line(

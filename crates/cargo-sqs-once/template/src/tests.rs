@@ -43,6 +43,13 @@ fn order(id: &str) -> OrderPlaced {
     }
 }
 
+fn of_pieces(id: &str, pieces: {% if effect == "postgres" %}i64{% else %}u32{% endif %}) -> OrderPlaced {
+    OrderPlaced {
+        pieces,
+        ..order(id)
+    }
+}
+
 {% if source == "sns" -%}
 /// The message as SNS sends it to the queue.
 {%- else -%}
@@ -64,6 +71,18 @@ fn message(order: &OrderPlaced) -> Record {
     Record::json(order)
 {%- endif %}
 }
+{%- if queue == "fifo" %}
+
+/// An order that fails, another order of its customer, and one of another customer.
+fn two_groups() -> Event {
+    let first = of_pieces("o-1", 0);
+    let second = OrderPlaced {
+        customer_id: first.customer_id.clone(),
+        ..order("o-2")
+    };
+    Event::new([&first, &second, &order("o-3")].map(message))
+}
+{%- endif %}
 
 {% if effect == "postgres" -%}
 /// The schema of one test, with its tables.
@@ -134,10 +153,7 @@ async fn an_order_that_comes_twice_is_reserved_once() {
 #[tokio::test]
 async fn an_order_that_can_never_succeed_holds_up_no_other() {
     let database = Database::new("never").await;
-    let nothing = OrderPlaced {
-        pieces: 0,
-        ..order("o-2")
-    };
+    let nothing = of_pieces("o-2", 0);
     let event = Event::new([message(&order("o-1")), message(&nothing)]);
 
     assert_eq!(database.run(event).await, ["m-2"]);
@@ -149,10 +165,7 @@ async fn an_order_that_can_never_succeed_holds_up_no_other() {
 async fn another_order_under_a_known_key_is_terminal() {
     let database = Database::new("another").await;
     let first = order("o-1");
-    let other = OrderPlaced {
-        pieces: 7,
-        ..order("o-1")
-    };
+    let other = of_pieces("o-1", 7);
     let event = Event::new([message(&first)]);
     assert!(database.run(event).await.is_empty());
     let event = Event::new([message(&other)]);
@@ -182,20 +195,9 @@ async fn of_an_order_that_fails_halfway_nothing_is_kept() {
 #[tokio::test]
 async fn behind_an_order_that_fails_the_rest_of_its_group_waits() {
     let database = Database::new("group").await;
-    let first = OrderPlaced {
-        pieces: 0,
-        ..order("o-1")
-    };
-    let second = OrderPlaced {
-        customer_id: first.customer_id.clone(),
-        ..order("o-2")
-    };
-    let another_customers = order("o-3");
-    let orders = [&first, &second, &another_customers];
 
-    let failures = database.run(Event::new(orders.map(message))).await;
+    assert_eq!(database.run(two_groups()).await, ["m-1", "m-2"]);
 
-    assert_eq!(failures, ["m-1", "m-2"]);
     assert_eq!(database.orders_and_pieces().await, (1, 2));
 }
 {%- endif %}
@@ -273,10 +275,7 @@ async fn an_order_that_comes_twice_is_{% if effect == "dynamodb" %}reserved{% el
 async fn another_order_under_a_known_key_is_terminal() {
     {{ bench }}
     let first = order("o-1");
-    let other = OrderPlaced {
-        pieces: 7,
-        ..order("o-1")
-    };
+    let other = of_pieces("o-1", 7);
     let event = Event::new([message(&first)]);
     bench.run(event).await.assert_processed("m-1");
     let another = message(&other).message_id("another");
@@ -291,10 +290,7 @@ async fn another_order_under_a_known_key_is_terminal() {
 #[tokio::test]
 async fn an_order_that_can_never_succeed_holds_up_no_other() {
     {{ bench }}
-    let nothing = OrderPlaced {
-        pieces: 0,
-        ..order("o-2")
-    };
+    let nothing = of_pieces("o-2", 0);
     bench
         .run(Event::new([message(&order("o-1")), message(&nothing)]))
         .await
@@ -326,18 +322,8 @@ async fn a_crash_after_the_shipment_repeats_it_under_the_same_token() {
 #[tokio::test]
 async fn behind_an_order_that_fails_the_rest_of_its_group_waits() {
     {{ bench }}
-    let first = OrderPlaced {
-        pieces: 0,
-        ..order("o-1")
-    };
-    let second = OrderPlaced {
-        customer_id: first.customer_id.clone(),
-        ..order("o-2")
-    };
-    let another_customers = order("o-3");
-    let orders = [&first, &second, &another_customers];
     bench
-        .run(Event::new(orders.map(message)))
+        .run(two_groups())
         .await
         .assert_processed("m-3")
         .assert_retried(["m-1", "m-2"]);

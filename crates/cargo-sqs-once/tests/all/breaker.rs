@@ -57,13 +57,8 @@ impl Table {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_breaker_is_shown_as_workers_see_it() {
-    let table = with([
-        open("a"),
-        half_open("b"),
-        item("c", "COMPLETED", 0),
-        item("d", "ODD", 0),
-    ])
-    .await;
+    let (closed, odd) = (item("c", "COMPLETED", 0), item("d", "ODD", 0));
+    let table = with([open("a"), half_open("b"), closed, odd]).await;
     let states = ["a", "b", "c", "d", "e"].map(|name| table.state(name));
     assert_eq!(states, ["open", "half-open", "closed", "unknown", "closed"]);
     let run = table.run(&["show", "a"]);
@@ -98,7 +93,9 @@ async fn all_breakers_of_a_table_are_listed_and_no_keys() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_breaker_opens_for_a_time_and_closes_and_opens_again() {
     let table = with([]).await;
-    let run = table.done(&["open", "payments", "--for", "2h", "--yes"]);
+    let log = Log::new();
+    let logged = ["payments", "--yes", "--log", log.name()];
+    let run = table.done(&[&["open", "--for", "2h"], &logged[..]].concat());
     run.shows("opened payments until 2");
     let opened = table.breaker_item("payments");
     assert_eq!(opened["status"]["S"], "INPROGRESS");
@@ -107,7 +104,7 @@ async fn a_closed_breaker_opens_for_a_time_and_closes_and_opens_again() {
     let since = number(&opened, "expiration") - 60 * DAY;
     assert!((now() - MINUTE..=now() + 1).contains(&since));
 
-    let run = table.done(&["close", "payments", "--yes"]);
+    let run = table.done(&[&["close"], &logged[..]].concat());
     assert_eq!(run.stdout, "closed payments\n");
     let closed = table.breaker_item("payments");
     assert_eq!(closed["status"]["S"], "COMPLETED");
@@ -120,6 +117,15 @@ async fn a_closed_breaker_opens_for_a_time_and_closes_and_opens_again() {
     let again = table.breaker_item("payments");
     assert_eq!(number(&again, "fence"), number(&opened, "fence") + 1);
     assert_eq!(table.state("payments"), "open");
+
+    let [opened, closed] = log.lines().try_into().unwrap();
+    assert_eq!(opened["action"], "open");
+    assert_eq!(opened["id"], "breaker#payments");
+    assert_eq!(opened["before"], Value::Null);
+    assert_eq!(opened["after"]["state"], "open");
+    assert_eq!(closed["action"], "close");
+    assert_eq!(closed["before"], opened["after"]);
+    assert_eq!(closed["after"]["state"], "closed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,21 +145,18 @@ async fn an_open_breaker_is_extended_or_shortened_and_keeps_the_start_of_its_out
     let table = with([]).await;
     let run = table.run(&["open", "payments", "--for", "0s", "--yes"]);
     run.assert_refused_with("`breaker close` closes it");
-    table
-        .run(&["open", "payments"])
-        .assert_refused_with("--for");
+    let run = table.run(&["open", "payments"]);
+    run.assert_refused_with("--for");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_asks_and_names_its_place() {
     let table = with([open("payments")]).await;
     let before = table.breaker_item("payments");
+    let open = ["open", "payments", "--for", "90m"];
     for (arguments, question) in [
         (&["close", "payments"][..], "Close payments?"),
-        (
-            &["open", "payments", "--for", "90m"],
-            "Open payments for 1h 30m?",
-        ),
+        (&open, "Open payments for 1h 30m?"),
     ] {
         let run = table.asked(arguments).answer("n\n");
         run.assert_failed_with("nothing was changed");
@@ -162,24 +165,6 @@ async fn a_change_asks_and_names_its_place() {
         run.says(question);
     }
     assert_eq!(table.breaker_item("payments"), before);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn each_change_is_logged() {
-    let table = with([]).await;
-    let log = Log::new();
-    let changed = ["payments", "--yes", "--format=json", "--log", log.name()];
-    let told = table.done(&[&["open", "--for", "2h"], &changed[..]].concat());
-    table.done(&[&["close"], &changed[..]].concat());
-    let [opened, closed] = log.lines().try_into().unwrap();
-    assert_eq!(opened, told.one());
-    assert_eq!(opened["action"], "open");
-    assert_eq!(opened["id"], "breaker#payments");
-    assert_eq!(opened["before"], Value::Null);
-    assert_eq!(opened["after"]["state"], "open");
-    assert_eq!(closed["action"], "close");
-    assert_eq!(closed["before"], opened["after"]);
-    assert_eq!(closed["after"]["state"], "closed");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -26,22 +26,21 @@ fn each_lack_of_credentials_has_its_own_sentence_and_the_chain_is_told_once() {
     std::fs::write(&config, "[profile prod]\noutput = json\n").unwrap();
     let at = ("AWS_REGION", "eu-central-1");
     let off = ("AWS_EC2_METADATA_DISABLED", "true");
+    let forbidden = "the metadata service of this machine gives no credentials";
+    let profile = |name| ("AWS_PROFILE", name);
     let on = ("AWS_EC2_METADATA_SERVICE_ENDPOINT", &*forbidding());
     for (variables, sentence) in [
         (
-            [at, ("AWS_PROFILE", "prdo")],
+            [at, profile("prdo")],
             "the AWS profile `prdo` does not exist",
         ),
         (
-            [off, ("AWS_PROFILE", "prod")],
+            [off, profile("prod")],
             "the AWS profile `prod` has no region",
         ),
         ([off, off], "no AWS region is known: set AWS_REGION"),
         ([at, off], "sign in, such as by `aws sso login`"),
-        (
-            [at, on],
-            "the metadata service of this machine gives no credentials",
-        ),
+        ([at, on], forbidden),
     ] {
         for arguments in [["key", "list", "--table=t"], ["dlq", "list", "--queue=q"]] {
             let mut command = command(&arguments);
@@ -52,11 +51,8 @@ fn each_lack_of_credentials_has_its_own_sentence_and_the_chain_is_told_once() {
             let run = Run::of(&mut command);
             run.assert_failed_with(sentence);
             assert!(run.stderr.lines().count() <= 2, "{}", run.stderr);
-            assert!(
-                run.stderr.matches("Attempted").count() <= 1,
-                "{}",
-                run.stderr
-            );
+            let chains = run.stderr.matches("Attempted").count();
+            assert!(chains <= 1, "{}", run.stderr);
         }
     }
 }

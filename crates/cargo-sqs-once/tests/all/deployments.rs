@@ -2,11 +2,10 @@
 
 use crate::project::{Project, Run};
 use serde_json::{Value, json};
-use std::fs;
 
 const TERRAFORM: &str = r#"
 resource "aws_dynamodb_table" "keys" {
-  name     = "terraform-keys"
+  name     = "tf-keys"
   hash_key = "id"
   attribute {
     name = "id"
@@ -15,12 +14,12 @@ resource "aws_dynamodb_table" "keys" {
 }
 
 resource "aws_sqs_queue" "orders" {
-  name           = "terraform-orders"
+  name           = "tf-orders"
   redrive_policy = jsonencode({ deadLetterTargetArn = aws_sqs_queue.dead.arn, maxReceiveCount = 2 })
 }
 
 resource "aws_sqs_queue" "dead" {
-  name = "terraform-dead"
+  name = "tf-dead"
 }
 
 resource "aws_lambda_function" "payments" {
@@ -28,7 +27,7 @@ resource "aws_lambda_function" "payments" {
   timeout       = 11
   environment {
     variables = {
-      SQS_ONCE_NAMESPACE = "terraform"
+      SQS_ONCE_NAMESPACE = "tf"
       SQS_ONCE_TABLE     = aws_dynamodb_table.keys.name
       SQS_ONCE_DLQ_URL   = aws_sqs_queue.dead.url
     }
@@ -81,23 +80,18 @@ fn plan() -> String {
 #[test]
 fn queue_timeout_environment_and_table_are_found_in_every_form() {
     let project = Project::new();
-    fs::remove_file(project.folder.path().join("template.yaml")).unwrap();
+    project.remove("template.yaml");
     project.event(&[("m-1", "good")]);
+    let named = ["--template", "plan.json"];
+    let (cdk, stack) = ("cdk/cdk.out/payments.template.json", stack().to_string());
+    let terraform = TERRAFORM.to_owned();
     // A Terraform configuration comes before CDK's output, and a plan is only read if it is named.
-    let (cdk, terraform) = ("cdk/cdk.out/payments.template.json", "terraform/main.tf");
-    let plan_named = ["--template", "plan.json"];
     for (file, text, [form, queue, dead], timeout, named) in [
+        (cdk, stack, ["cdk", "cdk-orders", "cdk-dead"], 12, &[][..]),
         (
-            cdk,
-            stack().to_string(),
-            ["cdk", "cdk-orders", "cdk-dead"],
-            12,
-            &[][..],
-        ),
-        (
+            "terraform/main.tf",
             terraform,
-            TERRAFORM.to_owned(),
-            ["terraform", "terraform-orders", "terraform-dead"],
+            ["tf", "tf-orders", "tf-dead"],
             11,
             &[],
         ),
@@ -106,7 +100,7 @@ fn queue_timeout_environment_and_table_are_found_in_every_form() {
             plan(),
             ["plan", "orders", "orders-dead"],
             30,
-            &plan_named,
+            &named,
         ),
     ] {
         project.write(file, &text);

@@ -4,7 +4,6 @@
 use crate::project::command;
 use crate::project::{Lines, Project, Run, Running, TEMPLATE, http};
 use serde_json::{Value, json};
-use std::fs;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
@@ -67,7 +66,7 @@ fn messages_are_handled_once_and_remembered() {
     again.assert_lines(&[("m-1", "duplicate", 1)]);
     let reset = project.handle(&["--reset"]);
     reset.assert_lines(&[("m-1", "processed", 1)]);
-    let left = project.folder.path().join("target/sqs-once/running");
+    let left = project.path("target/sqs-once/running");
     assert!(!left.exists(), "copies of the binary are left");
 }
 
@@ -82,23 +81,21 @@ fn what_fails_comes_back_and_ends_in_the_dead_letter_queue_and_in_the_report() {
     run.says("m-poison  dead letter: received too often, moved to Dead");
     run.says("left in Orders: 0, in Dead: 1\nreport: run.html\n");
 
-    let report = project.folder.path().join("run.html");
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        let mode = fs::metadata(&report).unwrap().permissions().mode();
+        let report = std::fs::metadata(project.path("run.html")).unwrap();
+        let mode = report.permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "a report has bodies");
     }
-    let html = fs::read_to_string(&report).unwrap();
+    let html = project.read("run.html");
     for text in ["m-good", "m-poison", "processed", r"not an\norder"] {
         assert!(html.contains(text), "{text} is not in the report");
     }
     project.write("src/main.rs", "nonsense");
-    project
-        .handle(&["--report", "run.html"])
-        .assert_failed_with("");
-    let kept = fs::read_to_string(report).unwrap();
-    assert_eq!(kept, html, "a failed build leaves the last report");
+    let run = project.handle(&["--report", "run.html"]);
+    run.assert_failed_with("");
+    assert_eq!(project.read("run.html"), html, "a failed build leaves it");
 }
 
 #[test]
@@ -127,9 +124,8 @@ fn json_is_everything_that_happens_and_nothing_else() {
     assert!(lines.iter().all(|line| line["at"].is_u64()));
     let about = |line: &&Value| line["happened"] != "logged" && line["environment"] != 2;
     let happened = lines.iter().filter(about);
-    let mut happened: Vec<_> = happened
-        .map(|line| line["happened"].as_str().unwrap())
-        .collect();
+    let happened = happened.map(|line| line["happened"].as_str().unwrap());
+    let mut happened: Vec<_> = happened.collect();
     // The environment starts while the message is sent, so the order varies.
     happened[..2].sort_by_key(|one| *one != "sent");
     let expected =
@@ -146,18 +142,31 @@ fn faults_are_done_on_request_and_drawn_again_from_their_seed() {
     run.assert_lines(&[("m-1", "processed", 1), ("m-1", "duplicate", 1)]);
     run.says("faults: duplicate=100%, outlive=100%; --seed 1 repeats them");
     run.says("fault: delivered");
-    let run = project.handle(&["--fault", "kill=20"]);
-    run.assert_refused_with("such as 20%");
-    let run = project.handle(&["--fault", "cut=20%"]);
-    run.assert_refused_with("such as kill=5%");
+    for (wrong, example) in [
+        ("kill=20", "20%"),
+        ("cut=20%", "kill=5%"),
+        ("kill", "kill=5%"),
+    ] {
+        let run = project.handle(&["--fault", wrong]);
+        run.assert_refused_with(&format!("such as {example}"));
+    }
 }
 
 #[cfg(feature = "aws")]
 #[test]
 fn an_outage_is_an_open_breaker_from_the_start_to_the_end_of_the_run() {
     let project = Project::new();
-    let refused = project.handle(&["--fault", "unavailable=payments"]);
-    refused.assert_refused_with("such as unavailable=payments:2m");
+    for wrong in [
+        "payments",
+        ":2m",
+        "payments:2",
+        "a b:2m",
+        "kill=payments:2m",
+    ] {
+        let refused = project.handle(&["--fault", &format!("unavailable={wrong}")]);
+        let expected = "` is not a dependency and a time, such as unavailable=payments:2m";
+        refused.assert_refused_with(&format!("`{wrong}{expected}"));
+    }
     project.event(&[("m-1", "good")]);
     let run = |faults: &[&str], state: &str| {
         let mut dev = project.start(&[&["--send", "event.json"], faults].concat());
@@ -187,15 +196,11 @@ fn a_message_can_be_sent_to_it_its_page_shows_it_and_ctrl_c_ends_it() {
     let queue = dev.queue();
     assert!(queue.1.ends_with("/Orders"), "{queue:?}");
     let example = dev.stderr.until("aws sqs send-message");
-    assert!(
-        example.ends_with(r"--message-body 'it'\''s a sample'"),
-        "{example}"
-    );
+    let body = r"--message-body 'it'\''s a sample'";
+    assert!(example.ends_with(body), "{example}");
     let page = dev.stderr.until("page: ");
-    let page = page
-        .strip_prefix("page: http://")
-        .unwrap()
-        .trim_end_matches('/');
+    let page = page.strip_prefix("page: http://").unwrap();
+    let page = page.trim_end_matches('/');
     send(&queue, "good");
     let line = dev.stdout.until("processed");
     let id = line.split_whitespace().nth(2).unwrap();
@@ -290,7 +295,7 @@ fn a_full_disk_is_an_error() {
     let project = Project::new();
     project.event(&[("m-1", "good")]);
     for arguments in [&["--format=json"][..], &[]] {
-        let full = fs::OpenOptions::new().write(true).open("/dev/full");
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
         let mut command = project.handling(arguments);
         Run::of(command.stdout(full.unwrap())).assert_failed_with("No space left");
     }

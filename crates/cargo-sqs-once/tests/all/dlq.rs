@@ -18,12 +18,11 @@ impl Account {
         let mut queues = Queues::default();
         let default = QueueSettings::default;
         queues.create("orders-dlq", default()).unwrap();
-        let redrive = Some(Redrive {
-            to: "orders-dlq".to_owned(),
-            max_receive_count: 3,
-        });
         let settings = QueueSettings {
-            redrive,
+            redrive: Some(Redrive {
+                to: "orders-dlq".to_owned(),
+                max_receive_count: 3,
+            }),
             ..default()
         };
         queues.create("orders", settings).unwrap();
@@ -85,7 +84,6 @@ impl Account {
         command
     }
 
-    /// A command at a terminal.
     fn asked(&self, arguments: &[&str]) -> AtTerminal {
         AtTerminal::start(self.command(arguments))
     }
@@ -99,6 +97,13 @@ impl Account {
         let orders = queues.messages("orders").unwrap();
         let orders = orders.map(|message| message.body.clone());
         (letters, orders.collect())
+    }
+
+    /// Checks that a command fails with this message and leaves all messages.
+    #[track_caller]
+    fn assert_refuses(&self, arguments: &[&str], message: &str) {
+        self.fails(arguments, message);
+        self.assert_all_are_back();
     }
 
     #[track_caller]
@@ -140,9 +145,8 @@ async fn messages_are_listed_with_what_the_table_knows_of_them_and_put_back() {
 
     let run = account.run(&["list", "--all", "--key-from", "/order/id"]);
     assert_eq!(state_of(&run, "m-moved"), "completed");
-    let line = account
-        .run(&["list", "--all", "--format=json", "--state", "failed"])
-        .one();
+    let failed = ["list", "--all", "--format=json", "--state", "failed"];
+    let line = account.run(&failed).one();
     assert_eq!(line["id"], "m-failed");
     assert_eq!(line["state"], "failed");
     assert_eq!(line["key"], id("o-1"));
@@ -166,12 +170,8 @@ async fn an_error_of_sqs_names_its_next_step_and_its_cause_once() {
     assert_eq!(run.stderr.lines().count(), 2, "{}", run.stderr);
     let run = Run::of(dlq("orders-dlq").env("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:9"));
     run.assert_failed_with("sqs:GetQueueUrl: check the network");
-    assert_eq!(
-        run.stderr.matches("Connection refused").count(),
-        1,
-        "{}",
-        run.stderr
-    );
+    let causes = run.stderr.matches("Connection refused");
+    assert_eq!(causes.count(), 1, "{}", run.stderr);
 }
 
 /// SQS attaches no reason to a message that it moves.
@@ -273,10 +273,8 @@ async fn dead_letters_are_listed_in_groups_of_one_cause() {
     let groups = run.json();
     assert_eq!(groups[0]["group"], *outage);
     assert_eq!(groups[0]["count"], 2);
-    assert_eq!(
-        groups[0]["reason"],
-        "unavailable: payments: order #: status #"
-    );
+    let shape = "unavailable: payments: order #: status #";
+    assert_eq!(groups[0]["reason"], shape);
     assert!(text(&groups[0]["example_reason"]).ends_with(": status 503"));
     assert!(groups[0]["first"].as_str() <= groups[0]["last"].as_str());
     let run = account.run(&["list", "--group", &outage, "--format=json"]);
@@ -341,11 +339,10 @@ async fn each_message_that_is_redriven_or_dropped_is_logged() {
 async fn a_message_whose_line_cannot_be_written_stays() {
     let account = Account::new().await;
     for change in ["redrive", "drop"] {
-        account.fails(
+        account.assert_refuses(
             &[change, "--all", "--yes", "--log", "/dev/full"],
             "the log /dev/full can't be written: nothing more was changed",
         );
-        account.assert_all_are_back();
         assert_eq!(account.queues().1, [] as [String; 0]);
     }
 }
@@ -370,8 +367,7 @@ async fn one_message_is_shown_whole() {
     run.shows("state         completed\n");
     run.shows("attribute     sqs-once-reason (String): the card was refused\n");
     run.shows("body          {\"order\":{\"id\":\"o-2\"}}\n");
-    account.fails(&["show", "m-none"], "m-none: not received from the queue");
-    account.assert_all_are_back();
+    account.assert_refuses(&["show", "m-none"], "m-none: not received from the queue");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -399,10 +395,8 @@ async fn only_what_is_selected_is_redriven() {
     let account = Account::new().await;
     account.done(&["redrive", "--state", "failed"]);
     assert_eq!(account.queues().0, ["m-done", "m-moved"]);
-    let run = account.fails(
-        &["redrive", "m-moved", "m-none"],
-        "m-none: not received from the queue",
-    );
+    let missing = "m-none: not received from the queue";
+    let run = account.fails(&["redrive", "m-moved", "m-none"], missing);
     // It is completed, but the message does not contain its key.
     run.says("unknown keys: 1");
     assert_eq!(account.queues().0, ["m-done"]);
@@ -414,11 +408,11 @@ async fn only_what_is_selected_is_redriven() {
 /// Messages of two queues in one dead-letter queue: moved by a consumer, by SQS, and by an older version.
 async fn of_two_queues() -> Account {
     let account = Account::empty().await;
-    account
+    let refunds = account
         .sqs
         .queues()
-        .create("refunds", QueueSettings::default())
-        .unwrap();
+        .create("refunds", QueueSettings::default());
+    refunds.unwrap();
     for (id, source) in [("m-order", "orders"), ("m-refund", "refunds")] {
         let mut message = NewMessage::new(id, "{}");
         let arn = format!("arn:aws:sqs:eu-central-1:000000000000:{source}");
@@ -436,9 +430,8 @@ async fn messages_are_listed_with_their_source_queue_and_selected_by_it() {
     let run = account.done(&["list"]);
     run.shows(" orders,refunds   no");
     let arn = "arn:aws:sqs:eu-central-1:000000000000:refunds";
-    account
-        .run(&["show", "m-refund"])
-        .shows(&format!("moved from    {arn}\n"));
+    let shown = account.run(&["show", "m-refund"]);
+    shown.shows(&format!("moved from    {arn}\n"));
     for (queue, expected) in [
         ("orders", &["m-often", "m-order"][..]),
         ("refunds", &["m-refund"]),
@@ -497,8 +490,7 @@ async fn what_is_dropped_is_asked_for_saved_and_gone() {
     let save = ["--save", saved.name()];
     let completed = ["--state", "completed", "--key-from", "/order/id"];
     let arguments = [&["drop"], &completed[..], &save].concat();
-    account.fails(&arguments, "confirm with --yes");
-    account.assert_all_are_back();
+    account.assert_refuses(&arguments, "confirm with --yes");
 
     let run = account.asked(&arguments).interrupt();
     run.assert_failed_with("interrupted");
@@ -506,9 +498,8 @@ async fn what_is_dropped_is_asked_for_saved_and_gone() {
     let mut asked = account.asked(&arguments);
     let url = account.sqs.url("orders-dlq");
     asked.wait_for(&format!("Drop 2 messages of {url} for good (2 completed)?"));
-    asked
-        .answer("n\n")
-        .assert_failed_with("nothing was changed");
+    let run = asked.answer("n\n");
+    run.assert_failed_with("nothing was changed");
     account.assert_all_are_back();
     assert!(!saved.path.exists());
 
@@ -526,36 +517,32 @@ async fn what_is_dropped_is_asked_for_saved_and_gone() {
 async fn nothing_is_dropped_that_cannot_be_saved_or_is_not_there() {
     let account = Account::new().await;
     let nowhere = ["drop", "--all", "--yes", "--save", "/no/such/folder/file"];
-    account.fails(&nowhere, "nothing was dropped");
-    account.assert_all_are_back();
-    account.fails(
+    account.assert_refuses(&nowhere, "nothing was dropped");
+    account.assert_refuses(
         &["drop", "--yes", "m-done", "m-none"],
         "m-none: not received",
     );
-    account.assert_all_are_back();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redrive_of_all_names_both_queues_and_asks() {
     let account = Account::new().await;
-    account.fails(
-        &["redrive", "--all"],
-        "there is no terminal to ask on: confirm with --yes",
-    );
-    account.assert_all_are_back();
+    let unasked = "there is no terminal to ask on: confirm with --yes";
+    account.assert_refuses(&["redrive", "--all"], unasked);
     let mut asked = account.asked(&["redrive", "--all"]);
     let (from, to) = (account.sqs.url("orders-dlq"), account.sqs.url("orders"));
     asked.wait_for(&format!("Send about 3 messages of {from} to {to}? [y/N] "));
-    asked
-        .answer("n\n")
-        .assert_failed_with("nothing was changed");
+    let run = asked.answer("n\n");
+    run.assert_failed_with("nothing was changed");
     account.assert_all_are_back();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_that_is_shown_can_do_more_to_a_terminal_than_show_itself() {
     let account = Account::empty().await;
-    let odd = "a\u{1b}[2J\r\u{7f}\u{9b}31m\u{202e}\u{2066}\u{200e}\u{200f}\u{61c}z";
+    // Every character that is unsafe for a terminal, and its neighbours in Unicode.
+    let odd = "a\u{0}\t\n\r\u{1b}[2J\u{7f}\u{80}\u{9b}31m\u{9f}\u{61c}\u{200e}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069} \
+               é\u{a0}\u{2065}\u{1f600} \\u202e \" \\ z";
     let text = format!("payments#{odd}\u{7}");
     let mut message = NewMessage::new("m-odd", odd);
     message.attributes = texts(&[("sqs-once-reason", &text), ("sqs-once-key", &text)]);
@@ -579,5 +566,11 @@ async fn nothing_that_is_shown_can_do_more_to_a_terminal_than_show_itself() {
     ] {
         let run = account.done(arguments);
         run.assert_is_text();
+        let is_list = arguments[0] == "list";
+        assert!(
+            !is_list || run.stdout.lines().count() == 1,
+            "{}",
+            run.stdout
+        );
     }
 }

@@ -1,10 +1,9 @@
 //! Runs `cargo sqs-once doctor` as a user does.
 
-use crate::project::{Run, command};
+use crate::project::{Project, Run};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use tempfile::TempDir;
 
 const TEMPLATE: &str = "\
 Resources:
@@ -34,17 +33,20 @@ Resources:
         maxReceiveCount: 5
 ";
 
-/// A folder with a template, and a manifest that stops the search in parent folders.
-fn project(template: &str) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("template.yaml"), template).unwrap();
-    fs::write(folder.path().join("Cargo.toml"), "[workspace]\n").unwrap();
-    folder
+/// A folder with a template or another file, and a manifest that stops the search in parent folders.
+fn with(file: &str, text: &str) -> Project {
+    let project = Project::empty();
+    project.write(file, text);
+    project.write("Cargo.toml", "[workspace]\n");
+    project
 }
 
-fn doctor(folder: &TempDir, arguments: &[&str]) -> Run {
-    let mut command = command(&[&["doctor"], arguments].concat());
-    Run::of(command.current_dir(folder.path()))
+fn project(template: &str) -> Project {
+    with("template.yaml", template)
+}
+
+fn doctor(project: &Project, arguments: &[&str]) -> Run {
+    Run::of(project.command("doctor", arguments))
 }
 
 #[test]
@@ -65,10 +67,8 @@ template.yaml:20:3: warning: The queue Orders's visibility timeout is 30 s (the 
     // A released command links to docs.rs.
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/doctor.md");
     let guide = dunce::canonicalize(guide).unwrap();
-    assert_eq!(
-        run.stdout,
-        expected.replace("GUIDE", guide.to_str().unwrap())
-    );
+    let expected = expected.replace("GUIDE", guide.to_str().unwrap());
+    assert_eq!(run.stdout, expected);
     assert_eq!(run.stderr, "");
 }
 
@@ -85,7 +85,7 @@ fn a_note_is_shown_and_fails_nothing() {
 #[test]
 fn a_fix_is_written_once_and_the_file_keeps_its_permissions() {
     let folder = project(TEMPLATE);
-    let path = folder.path().join("template.yaml");
+    let path = folder.path("template.yaml");
     #[cfg(unix)]
     let mode = {
         use std::os::unix::fs::PermissionsExt;
@@ -98,13 +98,13 @@ fn a_fix_is_written_once_and_the_file_keeps_its_permissions() {
     let end = run.stdout.ends_with("1 fixed, nothing found\n");
     assert!(start && end, "{}", run.stdout);
     let fixed = format!("{TEMPLATE}      VisibilityTimeout: 180\n");
-    assert_eq!(fs::read_to_string(&path).unwrap(), fixed);
+    assert_eq!(folder.read("template.yaml"), fixed);
     #[cfg(unix)]
     assert_eq!(mode(&path) & 0o777, 0o640);
     let again = doctor(&folder, &["template.yaml", "--fix"]);
     assert_eq!((again.status, &*again.stdout), (Some(0), "nothing found\n"));
-    assert_eq!(fs::read_to_string(&path).unwrap(), fixed);
-    let names: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(folder.read("template.yaml"), fixed);
+    let names: Vec<_> = fs::read_dir(folder.path("")).unwrap().collect();
     assert_eq!(names.len(), 2, "{names:?}");
 }
 
@@ -112,13 +112,8 @@ fn a_fix_is_written_once_and_the_file_keeps_its_permissions() {
 fn the_manifests_are_those_of_the_code_and_of_the_workspace_above() {
     let with_code = "      CodeUri: ./code\n      Timeout: 30";
     let folder = project(&TEMPLATE.replace("      Timeout: 30", with_code));
-    let write = |path: &str, text: &str| {
-        let path = folder.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    };
     let abort = "[profile.release]\npanic = \"abort\"\n";
-    write("code/Cargo.toml", &format!("[workspace]\n{abort}"));
+    folder.write("code/Cargo.toml", &format!("[workspace]\n{abort}"));
     let of_panics = |run: &Run| -> Vec<String> {
         let lines = run.stdout.lines();
         let of_panics = lines.filter(|line| line.ends_with("[panic-abort]"));
@@ -128,16 +123,17 @@ fn the_manifests_are_those_of_the_code_and_of_the_workspace_above() {
     assert_eq!(of_panics(&doctor(&folder, &[])), ["code/Cargo.toml"]);
 
     // The template is in a workspace member, and so is the current folder.
-    write("member/Cargo.toml", "[package]\nname = \"member\"\n");
-    write("member/template.yaml", TEMPLATE);
-    write("Cargo.toml", &format!("[workspace]\n{abort}"));
-    let above = folder.path().join("Cargo.toml").display().to_string();
-    let run = Run::of(command(&["doctor"]).current_dir(folder.path().join("member")));
+    folder.write("member/Cargo.toml", "[package]\nname = \"member\"\n");
+    folder.write("member/template.yaml", TEMPLATE);
+    folder.write("Cargo.toml", &format!("[workspace]\n{abort}"));
+    let above = folder.path("Cargo.toml").display().to_string();
+    let mut command = folder.command("doctor", &[]);
+    let run = Run::of(command.current_dir(folder.path("member")));
     assert_eq!(of_panics(&run), [above], "{}", run.stderr);
 
     // Panic settings do not matter for a function that cargo does not build.
     let other = TEMPLATE.replace("provided.al2023", "python3.13");
-    fs::write(folder.path().join("template.yaml"), other).unwrap();
+    folder.write("template.yaml", &other);
     assert_eq!(of_panics(&doctor(&folder, &[])), [""; 0]);
 }
 
@@ -164,7 +160,6 @@ fn a_part_that_was_not_examined_is_named_and_fails_only_a_strict_run() {
 /// CDK writes the template again, so its app needs the change.
 #[test]
 fn a_finding_in_the_output_of_cdk_names_the_construct_and_writes_no_fix() {
-    let folder = project("");
     let fixable = "{\n\"Resources\": {
         \"OrdersQueue1A2B\": {
             \"Type\": \"AWS::SQS::Queue\",
@@ -177,10 +172,8 @@ fn a_finding_in_the_output_of_cdk_names_the_construct_and_writes_no_fix() {
             \"EventSourceArn\": { \"Fn::GetAtt\": [\"OrdersQueue1A2B\", \"Arn\"] },
             \"FunctionResponseTypes\": [\"ReportBatchItemFailures\"]
         } }\n    }\n}\n";
-    let output = folder.path().join("cdk/cdk.out/payments.template.json");
-    fs::create_dir_all(output.parent().unwrap()).unwrap();
-    fs::write(&output, fixable).unwrap();
-    fs::remove_file(folder.path().join("template.yaml")).unwrap();
+    let output = "cdk/cdk.out/payments.template.json";
+    let folder = with(output, fixable);
     // Without a name, it is the template to examine.
     let run = doctor(&folder, &["--fix"]);
     run.assert_failed_with("");
@@ -189,19 +182,16 @@ fn a_finding_in_the_output_of_cdk_names_the_construct_and_writes_no_fix() {
         "  fix: in the CDK app, so that the construct payments/Orders/Queue/Resource makes this\n",
     );
     assert!(!run.stdout.contains("--fix writes it"), "{}", run.stdout);
-    assert_eq!(fs::read_to_string(&output).unwrap(), fixable);
+    assert_eq!(folder.read(output), fixable);
 
     let sarif = doctor(&folder, &["--format=sarif"]).stdout;
     let sarif: Value = serde_json::from_str(&sarif).unwrap();
     let results = sarif["runs"][0]["results"].as_array().unwrap();
-    let names = results
-        .iter()
-        .map(|result| &result["locations"][0]["logicalLocations"][0]["fullyQualifiedName"]);
-    assert!(
-        names
-            .into_iter()
-            .any(|name| name == "payments/Orders/Queue/Resource")
-    );
+    let is_of_construct = |result: &Value| {
+        let names = &result["locations"][0]["logicalLocations"];
+        names[0]["fullyQualifiedName"] == "payments/Orders/Queue/Resource"
+    };
+    assert!(results.iter().any(is_of_construct), "{results:?}");
 }
 
 #[test]
@@ -229,17 +219,16 @@ fn an_allowed_rule_finds_and_fixes_nothing() {
     let allow = ["--allow", "visibility-timeout-too-short"];
     let run = doctor(&folder, &[&["--fix"], &allow[..]].concat());
     assert_eq!((run.status, &*run.stdout), (Some(0), "nothing found\n"));
-    let text = fs::read_to_string(folder.path().join("template.yaml")).unwrap();
-    assert_eq!(text, TEMPLATE);
+    assert_eq!(folder.read("template.yaml"), TEMPLATE);
     let unknown = doctor(&folder, &["--allow", "visibility"]);
     unknown.assert_refused_with("dead-letter-queue-missing");
 }
 
 #[test]
 fn what_can_not_be_examined_says_what_to_do() {
-    let empty = tempfile::tempdir().unwrap();
+    let empty = Project::empty();
     doctor(&empty, &[]).assert_failed_with("name the template, the plan or the folder");
-    fs::write(empty.path().join("cdk.json"), "{}").unwrap();
+    empty.write("cdk.json", "{}");
     doctor(&empty, &[]).assert_failed_with("npx cdk synth");
 
     let folder = project("Resources: [");
@@ -250,9 +239,6 @@ fn what_can_not_be_examined_says_what_to_do() {
 
 #[test]
 fn a_terraform_configuration_is_examined_with_the_line_of_each_finding() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("Cargo.toml"), "[workspace]\n").unwrap();
-    fs::create_dir(folder.path().join("terraform")).unwrap();
     let main = r#"
 resource "aws_sqs_queue" "orders" {
   visibility_timeout_seconds = 30
@@ -269,7 +255,7 @@ resource "aws_lambda_event_source_mapping" "orders" {
   function_response_types = ["ReportBatchItemFailures"]
 }
 "#;
-    fs::write(folder.path().join("terraform/main.tf"), main).unwrap();
+    let folder = with("terraform/main.tf", main);
     let run = doctor(&folder, &[]);
     run.assert_failed_with("");
     run.shows(
@@ -278,24 +264,13 @@ resource "aws_lambda_event_source_mapping" "orders" {
     run.shows("visibility_timeout_seconds = 180");
 
     // `--fix` leaves Terraform alone, but not the manifest.
-    let manifest = folder.path().join("Cargo.toml");
-    fs::write(
-        &manifest,
-        "[workspace]\n[profile.release]\npanic = \"abort\"\n",
-    )
-    .unwrap();
+    let abort = "[workspace]\n[profile.release]\npanic = \"abort\"\n";
+    folder.write("Cargo.toml", abort);
     let fixed = doctor(&folder, &["--fix"]);
     fixed.assert_failed_with("");
     fixed.shows("1 fixed, ");
-    assert!(
-        fs::read_to_string(&manifest)
-            .unwrap()
-            .contains("panic = \"unwind\"")
-    );
-    assert_eq!(
-        fs::read_to_string(folder.path().join("terraform/main.tf")).unwrap(),
-        main
-    );
+    assert_eq!(folder.read("Cargo.toml"), abort.replace("abort", "unwind"));
+    assert_eq!(folder.read("terraform/main.tf"), main);
 }
 
 #[test]

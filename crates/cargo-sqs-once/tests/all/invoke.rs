@@ -2,7 +2,6 @@
 
 use crate::project::{Project, Run, TEMPLATE, event};
 use serde_json::{Value, json};
-use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
@@ -23,13 +22,18 @@ impl Project {
     }
 }
 
+impl Run {
+    /// The table on standard error.
+    fn table(&self) -> Value {
+        serde_json::from_str(&self.stderr).unwrap()
+    }
+}
+
 #[test]
 fn another_package_may_have_a_binary_of_the_same_name() {
     let project = Project::new();
-    project.write(
-        "lambda_runtime/src/bin/payments.rs",
-        "fn main() { unreachable!(\"this is not the function\") }",
-    );
+    let other = "fn main() { unreachable!(\"this is not the function\") }";
+    project.write("lambda_runtime/src/bin/payments.rs", other);
     let run = project.send(&event(&[("m-1", "good")]), &[]);
     run.assert_done();
     assert_eq!(run.stdout, "{\"batchItemFailures\":[]}\n");
@@ -70,8 +74,7 @@ m-1 to OrderPlaced  OrderPlaced  processed         1.2 ms
 poison                           terminal          1.2 ms  not an order
 ",
     );
-    let run = project.send(&records, &["--format=json"]);
-    let table: Value = serde_json::from_str(&run.stderr).unwrap();
+    let table = project.send(&records, &["--format=json"]).table();
     assert_eq!(table["records"][0]["route"], "OrderPlaced");
 }
 
@@ -94,8 +97,7 @@ fn a_second_run_remembers_the_first_until_it_is_reset() {
     let event = event(&[("m-1", "good"), ("m-2", "good")]);
     let run = |arguments: &[&str]| {
         let run = project.send(&event, &[&["--format=json"], arguments].concat());
-        let table: Value = serde_json::from_str(&run.stderr).unwrap();
-        let summary = &table["summary"];
+        let summary = &run.table()["summary"];
         assert_eq!(summary["records"], 2, "{summary}");
         (summary["processed"].clone(), summary["duplicate"].clone())
     };
@@ -110,9 +112,8 @@ fn json_is_the_table_and_nothing_else() {
     let run = project.send(&event(&[("m-1", ""), ("poison", "")]), &["--format=json"]);
     let response = r#"{"batchItemFailures":[{"itemIdentifier":"poison"}]}"#;
     assert_eq!(run.stdout, format!("{response}\n"));
-    let table: Value = serde_json::from_str(&run.stderr).unwrap();
     assert_eq!(
-        table,
+        run.table(),
         json!({
             "records": [
                 {"message_id": "m-1", "outcome": "processed", "duration_ms": 1.25, "reason": null, "route": null, "key": null},
@@ -166,11 +167,9 @@ fn an_answer_is_the_same_json_with_what_is_unsafe_escaped() {
     let project = Project::new();
     let run = project.send("answer with controls", &[]);
     run.assert_done();
-    assert_eq!(
-        run.stdout,
-        "{ \n \"batchItemFailures\": [],\n \"note\": \"\\u009b31m\\u202e\" \n}\n"
-    );
-    let answer: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    let written = "{ \n \"batchItemFailures\": [],\n \"note\": \"\\u009b31m\\u202e\" \n}\n";
+    assert_eq!(run.stdout, written);
+    let answer: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(answer["note"], "\u{9b}31m\u{202e}");
 }
 
@@ -186,14 +185,12 @@ fn the_function_can_postpone_a_message_and_send_it_to_the_dead_letter_queue() {
     run.says("\nsent to Dead: 1\n");
 
     // Without a template, the shell names the dead-letter queue.
-    fs::remove_file(project.folder.path().join("template.yaml")).unwrap();
+    project.remove("template.yaml");
     project.write("event.json", &event);
     let mut command = project.command("invoke", &["event.json"]);
-    command.env("SQS_ONCE_NAMESPACE", "").env(
-        "SQS_ONCE_DLQ_URL",
-        "https://sqs.eu-central-1.amazonaws.com/1/failed",
-    );
-    Run::of(command).says("\nsent to failed: 1\n");
+    let failed = "https://sqs.eu-central-1.amazonaws.com/1/failed";
+    command.env("SQS_ONCE_NAMESPACE", "");
+    Run::of(command.env("SQS_ONCE_DLQ_URL", failed)).says("\nsent to failed: 1\n");
 }
 
 #[test]
@@ -229,7 +226,7 @@ fn without_a_template_the_only_stack_in_cdks_output_is_read() {
     project.write("cdk/cdk.out/payments.template.json", &stack("from-cdk"));
     project.write("cdk/cdk.out/more.nested.template.json", "{}");
     assert!(read("from-the-template"));
-    fs::remove_file(project.folder.path().join("template.yaml")).unwrap();
+    project.remove("template.yaml");
     assert!(read("from-cdk"));
     // Which of two stacks has the function is unknown.
     project.write("cdk/cdk.out/other.template.json", "{}");
@@ -243,7 +240,7 @@ fn the_template_of_the_current_folder_comes_before_that_of_the_workspace() {
     let own = TEMPLATE.replace("from-the-template", "from-the-folder");
     project.write("src/template.yaml", &own);
     let mut command = project.command("invoke", &["../event.json"]);
-    let run = Run::of(command.current_dir(project.folder.path().join("src")));
+    let run = Run::of(command.current_dir(project.path("src")));
     run.says("namespace: from-the-folder");
 }
 
@@ -253,14 +250,12 @@ fn of_several_functions_one_must_be_picked_or_named_by_the_template() {
     project.write("src/bin/refunds.rs", "fn main() { std::process::exit(9) }");
     let several = "error: the workspace has several Lambda functions: pick one with --function";
     project.send("{}", &[]).assert_failed_with(several);
-    project
-        .send("{}", &["--function", "refunds"])
-        .assert_failed_with("exit status: 9");
+    let refunds = project.send("{}", &["--function", "refunds"]);
+    refunds.assert_failed_with("exit status: 9");
 
-    let named = TEMPLATE.replace(
-        "    Properties:\n      Timeout",
-        "    Metadata: { BuildProperties: { Binary: refunds } }\n    Properties:\n      Timeout",
-    );
+    let own = "    Properties:\n      Timeout";
+    let binary = "    Metadata: { BuildProperties: { Binary: refunds } }\n";
+    let named = TEMPLATE.replace(own, &format!("{binary}{own}"));
     project.write("template.yaml", &named);
     project.send("{}", &[]).assert_failed_with("exit status: 9");
 }
@@ -330,11 +325,8 @@ fn what_the_template_sets_and_this_machine_cannot_is_said_at_the_start_and_if_th
 
     let mut command = project.command("invoke", &["event.json"]);
     let own = "http://127.0.0.1:4566";
-    let run = Run::of(
-        command
-            .env("PAYMENTS_URL", "")
-            .env("AWS_ENDPOINT_URL_S3", own),
-    );
+    command.env("AWS_ENDPOINT_URL_S3", own);
+    let run = Run::of(command.env("PAYMENTS_URL", ""));
     run.says(&format!("AWS_ENDPOINT_URL_S3 is the shell's: {own}\n"));
     run.says(&format!("\ns3: {own}\n"));
     assert!(!run.stderr.contains("PAYMENTS_URL"), "{}", run.stderr);

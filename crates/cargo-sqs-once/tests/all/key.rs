@@ -64,9 +64,8 @@ async fn a_completed_key_shows_all_that_is_known_but_the_result() {
     }
     assert!(!run.stdout.contains("secret"));
     assert!(!run.stdout.contains("lease"), "{}", run.stdout);
-    table
-        .run(&["show", "--data", "order-42"])
-        .shows("\"secret\"");
+    let with_data = table.run(&["show", "--data", "order-42"]);
+    with_data.shows("\"secret\"");
     // The start of an id, as log lines show it, needs no namespace.
     let mut command = table.command(&["show", "--format=json", &order[..21]]);
     let shown = Run::of(command.env_remove("SQS_ONCE_NAMESPACE")).one();
@@ -95,14 +94,10 @@ async fn what_is_missing_is_named() {
     without("SQS_ONCE_TABLE").assert_failed_with("Give --table, or set SQS_ONCE_TABLE");
     without("SQS_ONCE_NAMESPACE").assert_failed_with("give --namespace");
     without("AWS_REGION").assert_failed_with("set AWS_REGION");
-    table.fails(
-        &["show", "--table", "other", "order-42"],
-        "check --table, AWS_REGION and AWS_PROFILE",
-    );
-    table.fails(
-        &["show", "i:many"],
-        "`i:many` is not an integer; text that starts like this is written",
-    );
+    let other = ["show", "--table", "other", "order-42"];
+    table.fails(&other, "check --table, AWS_REGION and AWS_PROFILE");
+    let many = "`i:many` is not an integer; text that starts like this is written";
+    table.fails(&["show", "i:many"], many);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -115,28 +110,29 @@ async fn keys_are_listed_by_state() {
         item(&id("e"), "COMPLETED", hour(-9), hour(-8)),
         item(&id("f"), "ODD", hour(-9), hour(-8)),
         json!({"id": {"S": "payments#g"}, "status": {"N": "1"}}),
+        // Another program's item.
+        json!({"id": {"S": "payments#customer-7"}, "name": {"S": "Ada"}}),
         live("other#h"),
     ])
     .await;
-    let states = |arguments: &[&str]| {
+    let all = "completed expired in-progress lapsed released unknown unreadable";
+    for (arguments, expected) in [
+        (&[][..], all),
+        (&["--namespace", "other"], "in-progress"),
+        (&["--state", "lapsed"], "lapsed"),
+        (&["--state", "completed"], "completed"),
+        (
+            &["--state", "expired", "--state", "released"],
+            "expired released",
+        ),
+    ] {
         let run = table.done(&[&["list", "--format=json"], arguments].concat());
         let lines = run.json();
         let states = lines.iter().map(|line| line["state"].as_str().unwrap());
         let mut states: Vec<_> = states.collect();
         states.sort();
-        states.join(" ")
-    };
-    assert_eq!(
-        states(&[]),
-        "completed expired in-progress lapsed released unknown unreadable"
-    );
-    assert_eq!(states(&["--namespace", "other"]), "in-progress");
-    assert_eq!(states(&["--state", "lapsed"]), "lapsed");
-    assert_eq!(states(&["--state", "completed"]), "completed");
-    assert_eq!(
-        states(&["--state", "expired", "--state", "released"]),
-        "expired released"
-    );
+        assert_eq!(states.join(" "), expected, "{arguments:?}");
+    }
     let run = table.run(&["list", "--limit", "2"]);
     assert_eq!(run.stdout.lines().count(), 2);
     run.says("these are the first 2");
@@ -154,8 +150,7 @@ async fn whoever_stops_reading_a_list_stops_it_without_an_error() {
     let run = Run::ended(child.wait_with_output().unwrap());
     run.assert_done();
     assert!(!run.stderr.contains("error"), "{}", run.stderr);
-    let went_on = run.stderr.contains("there may be more");
-    assert!(!went_on, "{}", run.stderr);
+    assert!(!run.stderr.contains("there may be more"), "{}", run.stderr);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -187,9 +182,8 @@ async fn without_a_terminal_nothing_is_changed_unless_told() {
     assert_eq!(table.item(&order), before);
 
     let run = table.done(&["forget", "--yes", "order-42"]);
-    let forgot = format!(
-        "forgot {order}: its next message runs, as a first attempt with the idempotency token"
-    );
+    let next = "its next message runs, as a first attempt with the idempotency token";
+    let forgot = format!("forgot {order}: {next}");
     assert!(run.stdout.starts_with(&forgot), "{}", run.stdout);
     assert_eq!(table.item(&order)["status"]["S"], "INPROGRESS");
     assert_eq!(table.item(&order)["in_progress_expiration"]["N"], "0");
@@ -228,20 +222,19 @@ async fn what_was_done_is_told_and_logged_with_what_it_was_before() {
     assert_eq!(line["table"], "sqs-once");
     assert!(line["at"].is_string());
 
-    let run = table.done(&[
+    let complete = [
         "complete",
         "--yes",
         "--format=json",
         "--log",
         log,
         "order-42",
-    ]);
+    ];
+    let run = table.done(&complete);
     assert_eq!(file.lines(), [line, run.one()]);
 
-    table.fails(
-        &["forget", "--yes", "--log", "/no/such/file", "order-42"],
-        "nothing was changed",
-    );
+    let nowhere = ["forget", "--yes", "--log", "/no/such/file", "order-42"];
+    table.fails(&nowhere, "nothing was changed");
     assert_eq!(table.item(&order)["status"]["S"], "COMPLETED");
 }
 
@@ -272,8 +265,7 @@ async fn a_breaker_is_not_a_key() {
     assert_eq!(table.item(breaker)["owner"]["S"], OWNER);
     // A consumer may have this namespace.
     let list = ["list", "--namespace", "breaker", "--format=json"];
-    let listed = table.run(&list).one();
-    assert_eq!(listed["id"], key);
+    assert_eq!(table.run(&list).one()["id"], key);
     table.done(&["show", &key]);
 }
 
@@ -386,14 +378,13 @@ async fn a_key_that_is_hashed_with_a_secret_is_found_with_the_secret_alone() {
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("secret");
-    let with_secret = || {
-        table.run(&[
-            "show",
-            "order-42",
-            "--key-secret-file",
-            path.to_str().unwrap(),
-        ])
-    };
+    let show = [
+        "show",
+        "order-42",
+        "--key-secret-file",
+        path.to_str().unwrap(),
+    ];
+    let with_secret = || table.run(&show);
     for end in ["", "\n", "\r\n"] {
         std::fs::write(&path, format!("{secret}{end}")).unwrap();
         let run = with_secret();

@@ -1,39 +1,35 @@
 //! Runs `cargo sqs-once new` as a user does. `.ci/new.py` checks that the projects build and pass their tests, and what
 //! their templates deploy.
 
-use crate::project::{Run, Runs, command};
+use crate::project::{Project, Run, Runs};
 use saphyr::{LoadableYamlNode, Yaml};
 use serde_json::{Value, json};
+use sqs_once_local::{ACCOUNT_ID, REGION};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use tempfile::TempDir;
 
 /// The folder in which a test creates projects.
-struct Folder(TempDir);
+struct Folder(Project);
 
 impl Folder {
     fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
+        Self(Project::empty())
     }
 
     /// Creates a project and returns its files by path.
     fn make(&self, arguments: &[&str]) -> BTreeMap<String, String> {
         self.done(arguments);
         let mut files = BTreeMap::new();
-        let project = self.path().join(arguments[0]);
+        let project = self.0.path(arguments[0]);
         read(&project, &project, &mut files);
         files
     }
 
     /// The names of all entries, hidden ones included.
     fn entries(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.path()).unwrap();
+        let entries = fs::read_dir(self.0.path("")).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.collect()
     }
@@ -41,8 +37,7 @@ impl Folder {
 
 impl Runs for Folder {
     fn run(&self, arguments: &[&str]) -> Run {
-        let mut command = command(&[&["new"], arguments].concat());
-        Run::of(command.current_dir(self.path()))
+        Run::of(self.0.command("new", arguments))
     }
 }
 
@@ -77,6 +72,16 @@ fn variants() -> Vec<(String, Vec<&'static str>)> {
     variants
 }
 
+fn assert_rendered(name: &str, files: &BTreeMap<String, String>) {
+    for (file, content) in files {
+        assert!(!content.contains("{%"), "{name}: {file} is not rendered");
+        assert!(!content.is_empty(), "{name}: {file} is empty");
+        assert!(content.ends_with('\n') && !content.ends_with("\n\n"));
+        assert!(!content.starts_with('\n'), "{name}: {file}");
+        assert!(!content.contains("\n\n\n"), "{name}: {file} has holes");
+    }
+}
+
 /// Checks that a workflow pins every action by its commit, and every tool, image and machine by its version.
 fn assert_pinned(workflow: &str) {
     Yaml::load_from_str(workflow).unwrap();
@@ -109,13 +114,7 @@ fn every_variant_is_a_whole_project() {
         for file in always.split_whitespace() {
             assert!(files.contains_key(file), "{name} has no {file}");
         }
-        for (file, content) in &files {
-            assert!(!content.contains("{%"), "{name}: {file} is not rendered");
-            assert!(!content.is_empty(), "{name}: {file} is empty");
-            assert!(content.ends_with('\n') && !content.ends_with("\n\n"));
-            assert!(!content.starts_with('\n'), "{name}: {file}");
-            assert!(!content.contains("\n\n\n"), "{name}: {file} has holes");
-        }
+        assert_rendered(&name, &files);
         assert_pinned(&files[".github/workflows/ci.yml"]);
         let manifest = manifest(&files);
         assert_eq!(manifest["package"]["name"].as_str(), Some(&*name));
@@ -141,11 +140,7 @@ fn every_variant_is_a_whole_project() {
         let body: Value = serde_json::from_str(record["body"].as_str().unwrap()).unwrap();
         // The samples come from the project's own queue and topic.
         let suffix = if has("--fifo") { ".fifo" } else { "" };
-        let own = format!(
-            "{}:{}:{name}{suffix}",
-            sqs_once_local::REGION,
-            sqs_once_local::ACCOUNT_ID
-        );
+        let own = format!("{REGION}:{ACCOUNT_ID}:{name}{suffix}");
         assert_eq!(record["eventSourceARN"], format!("arn:aws:sqs:{own}"));
         let topic = has("--source=sns").then(|| json!(format!("arn:aws:sns:{own}")));
         assert_eq!(body.get("TopicArn"), topic.as_ref(), "{name}");
@@ -158,27 +153,18 @@ fn assert_only_the_deployment_differs(iac: &str, deployment: &[String]) {
     let about_it = [".github/workflows/ci.yml", ".gitignore", "README.md"];
     for (name, options) in variants() {
         let mut sam = folder.make(&[&[&*name], &options[..]].concat());
-        fs::remove_dir_all(folder.path().join(&name)).unwrap();
+        fs::remove_dir_all(folder.0.path(&name)).unwrap();
         let mut other = folder.make(&[&[&*name, "--iac", iac], &options[..]].concat());
+        assert_rendered(&name, &other);
         for file in deployment {
-            let content = other
-                .remove(file)
-                .unwrap_or_else(|| panic!("{name} has no {file}"));
-            assert!(!content.contains("{%"), "{name}: {file} is not rendered");
-            assert!(
-                content.ends_with('\n') && !content.contains("\n\n\n"),
-                "{name}: {file}"
-            );
+            assert!(other.remove(file).is_some(), "{name} has no {file}");
         }
         assert_pinned(&other[".github/workflows/ci.yml"]);
         for file in about_it {
             let (sam, other) = (sam.remove(file).unwrap(), other.remove(file).unwrap());
             assert_ne!(sam, other, "{name}: {file}");
-            assert!(
-                !other.contains("template.yaml") && !other.contains("sam build"),
-                "{name}: {file}"
-            );
-            assert!(!other.contains("\n\n\n"), "{name}: {file} has holes");
+            let is_of_sam = other.contains("template.yaml") || other.contains("sam build");
+            assert!(!is_of_sam, "{name}: {file}");
         }
         for file in ["template.yaml", "samconfig.toml"] {
             assert!(sam.remove(file).is_some(), "{name}: {file}");
@@ -231,11 +217,8 @@ fn the_packages_of_cdk_are_pinned_by_version_and_content() {
         }
     }
     for (name, locked) in lock["packages"].as_object().unwrap() {
-        let is_bundled = locked["inBundle"] == true;
-        assert!(
-            name.is_empty() || is_bundled || locked["integrity"].is_string(),
-            "{name}"
-        );
+        let is_pinned = locked["inBundle"] == true || locked["integrity"].is_string();
+        assert!(name.is_empty() || is_pinned, "{name}");
     }
 }
 
@@ -307,24 +290,22 @@ fn a_name_that_fits_nowhere_or_two_effects_are_wrong_usage() {
 #[test]
 fn what_is_there_already_is_not_touched() {
     let folder = Folder::new();
-    let project = folder.path().join("payments");
-    fs::create_dir(&project).unwrap();
-    fs::write(project.join("notes"), "mine").unwrap();
+    folder.0.write("payments/notes", "mine");
     folder.fails(&["payments"], "payments already exists");
     assert_eq!(folder.entries(), ["payments"]);
-    assert_eq!(fs::read_to_string(project.join("notes")).unwrap(), "mine");
-    assert_eq!(fs::read_dir(project).unwrap().count(), 1);
+    assert_eq!(folder.0.read("payments/notes"), "mine");
+    let project = fs::read_dir(folder.0.path("payments"));
+    assert_eq!(project.unwrap().count(), 1);
 
-    fs::write(folder.path().join("a-file"), "mine").unwrap();
+    folder.0.write("a-file", "mine");
     folder.fails(&["a-file"], "");
-    let file = fs::read_to_string(folder.path().join("a-file"));
-    assert_eq!(file.unwrap(), "mine");
+    assert_eq!(folder.0.read("a-file"), "mine");
 }
 
 #[test]
 fn an_empty_folder_becomes_the_project() {
     let folder = Folder::new();
-    fs::create_dir(folder.path().join("payments")).unwrap();
+    fs::create_dir(folder.0.path("payments")).unwrap();
     assert!(folder.make(&["payments"]).contains_key("Cargo.toml"));
     assert_eq!(folder.entries(), ["payments"]);
 }
@@ -337,7 +318,7 @@ fn a_project_that_can_not_be_written_is_not_there_at_all() {
     let limited = "trap '' XFSZ; ulimit -f 0; exec \"$0\" new payments";
     let mut sh = Command::new("sh");
     sh.args(["-c", limited, env!("CARGO_BIN_EXE_cargo-sqs-once")]);
-    Run::of(sh.current_dir(folder.path())).assert_failed_with("payments can't be written");
+    Run::of(sh.current_dir(folder.0.path(""))).assert_failed_with("payments can't be written");
     assert!(folder.entries().is_empty());
 }
 
@@ -348,8 +329,8 @@ fn the_folder_is_as_open_as_any_other() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new();
     folder.make(&["payments"]);
-    fs::create_dir(folder.path().join("another")).unwrap();
-    let metadata = |name| fs::metadata(folder.path().join(name)).unwrap();
+    fs::create_dir(folder.0.path("another")).unwrap();
+    let metadata = |name| fs::metadata(folder.0.path(name)).unwrap();
     let [made, usual] = ["payments", "another"].map(|name| metadata(name).permissions());
     assert_eq!(made.mode(), usual.mode());
 }

@@ -5,6 +5,7 @@ use std::borrow::BorrowMut;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -12,7 +13,6 @@ use std::time::Duration;
 /// Longer than any step takes, even a build beside other builds.
 pub(crate) const LIMIT: Duration = Duration::from_secs(180);
 
-/// The template of a project.
 pub(crate) const TEMPLATE: &str = "
 Resources:
   Idempotency:
@@ -173,7 +173,6 @@ pub(crate) fn http(address: &str, head: &str, body: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// An SQS event with these messages.
 pub(crate) fn event(messages: &[(&str, &str)]) -> String {
     let records = messages
         .iter()
@@ -187,10 +186,14 @@ pub(crate) struct Project {
 }
 
 impl Project {
+    /// An empty folder.
+    pub(crate) fn empty() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { folder }
+    }
+
     pub(crate) fn new() -> Self {
-        let project = Self {
-            folder: tempfile::tempdir().unwrap(),
-        };
+        let project = Self::empty();
         project.write(
             "Cargo.toml",
             "[workspace]\n\
@@ -207,13 +210,25 @@ impl Project {
         project
     }
 
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
     pub(crate) fn write(&self, path: &str, text: &str) {
-        let path = self.folder.path().join(path);
+        let path = self.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    /// Writes an SQS event with these messages.
+    #[track_caller]
+    pub(crate) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).unwrap()
+    }
+
+    pub(crate) fn remove(&self, path: &str) {
+        fs::remove_file(self.path(path)).unwrap();
+    }
+
     pub(crate) fn event(&self, messages: &[(&str, &str)]) {
         self.write("event.json", &event(messages));
     }
@@ -264,7 +279,6 @@ impl Lines {
     }
 }
 
-/// A running command.
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) stdout: Lines,

@@ -19,7 +19,6 @@ pub(crate) async fn dynamodb() -> LocalDynamoDb {
     dynamodb
 }
 
-/// The id of a key's item.
 pub(crate) fn id(key: &str) -> String {
     let namespace = Namespace::new("payments").unwrap();
     let key = BusinessKey::new(key).unwrap();
@@ -81,11 +80,8 @@ impl AtTerminal {
     /// Waits until the terminal shows a text.
     pub(crate) fn wait_for(&mut self, text: &str) {
         while !self.shown.contains(text) {
-            assert!(
-                self.read(),
-                "the terminal never showed {text:?}: {}",
-                self.shown
-            );
+            let goes_on = self.read();
+            assert!(goes_on, "it never showed {text:?}: {}", self.shown);
         }
     }
 
@@ -163,7 +159,6 @@ impl Table {
         on_table(&self.dynamodb, &[&[self.command], arguments].concat())
     }
 
-    /// A command at a terminal.
     pub(crate) fn asked(&self, arguments: &[&str]) -> AtTerminal {
         AtTerminal::start(self.command(arguments))
     }

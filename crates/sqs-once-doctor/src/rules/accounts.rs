@@ -3,22 +3,12 @@
 use super::Problem;
 use crate::consumers::Consumer;
 use crate::field::Field;
-use crate::model::{Deployment, Function, Queue, Target};
+use crate::model::{Deployment, Function, Queue, Target, segments};
 use crate::remedy::Remedy;
 
 /// The Region and the account of an ARN, as far as it names them. Either may be a reference, such as `${AWS::Region}`.
 fn home(arn: &str) -> Option<(Option<&str>, &str)> {
-    let mut depth = 0usize;
-    let is_separator = |char| {
-        match char {
-            '{' => depth += 1,
-            '}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        char == ':' && depth == 0
-    };
-    let parts: Vec<&str> = arn.split(is_separator).collect();
-    let ["arn", _, _, region, account, ..] = parts[..] else {
+    let ["arn", _, _, region, account, ..] = segments(arn, &[':'])[..] else {
         return None;
     };
     let is_account = account.len() == 12 && account.bytes().all(|byte| byte.is_ascii_digit());
@@ -52,13 +42,8 @@ pub(super) fn other_account(consumer: Consumer<'_>) -> Option<Problem> {
          sqs:ReceiveMessage, sqs:DeleteMessage, sqs:GetQueueAttributes\n\
          Then accept it: --allow queue-in-other-account",
     );
-    (own != other).then(|| {
-        Problem::at(
-            mapping.queue.place().unwrap_or(&mapping.site.place),
-            message,
-            remedy,
-        )
-    })
+    let place = mapping.site.place_of(&mapping.queue);
+    (own != other).then(|| Problem::at(place, message, remedy))
 }
 
 pub(super) fn dead_letters(
@@ -88,5 +73,5 @@ pub(super) fn dead_letters(
     );
     let remedy =
         Remedy::Advice("Create a dead-letter queue in the account and the Region of the queue.");
-    is_elsewhere.then(|| Problem::at(target.place().unwrap_or(&queue.site.place), message, remedy))
+    is_elsewhere.then(|| Problem::at(queue.site.place_of(target), message, remedy))
 }

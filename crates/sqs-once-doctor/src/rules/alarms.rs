@@ -1,6 +1,6 @@
 //! Alarms on dead-letter queues.
 
-use super::Problem;
+use super::{Problem, Setting};
 use crate::field::Field;
 use crate::model::{Alarm, Deployment, Metric, Queue};
 use crate::remedy::{Remedy, resource};
@@ -90,14 +90,10 @@ pub(super) fn wrong_metric(deployment: &Deployment, queue: &Queue) -> Option<Pro
     let is_right = may_be_more || names.any(may_be_right);
     let (alarm, metric) = watching.first().filter(|_| !is_right)?;
     let (id, queue, name) = (&alarm.site.id, &queue.site.id, metric.name.known()?);
-    Some(Problem::set(
-        &metric.name,
-        &alarm.site,
-        &["MetricName"],
-        RIGHT,
-        format!("metric_name = \"{RIGHT}\""),
-        format!("The alarm {id} watches {name} of the dead-letter queue {queue}."),
-    ))
+    let message = format!("The alarm {id} watches {name} of the dead-letter queue {queue}.");
+    let setting = Setting(&["MetricName"], "metric_name = {}");
+    let (field, site) = (&metric.name, &alarm.site);
+    Some(Problem::set(field, site, setting, RIGHT, message))
 }
 
 /// Finds a queue whose alarms all stay silent at the first dead letter.
@@ -110,9 +106,9 @@ pub(super) fn too_late(deployment: &Deployment, queue: &Queue) -> Option<Problem
     let (alarm, _) = watching.first()?;
     let (id, queue) = (&alarm.site.id, &queue.site.id);
     let message = format!("The alarm {id} does not ring at one message in {queue}.");
-    let zero = "threshold = 0\ncomparison_operator = \"GreaterThanThreshold\"";
+    let argument = "threshold = {}\ncomparison_operator = \"GreaterThanThreshold\"";
     let (site, field) = (&alarm.site, &alarm.rings_at_one);
-    let problem = Problem::set(field, site, &["Threshold"], 0, zero, message);
+    let problem = Problem::set(field, site, Setting(&["Threshold"], argument), 0, message);
     // With another operator, zero is wrong too.
     (!may_be_more && watching.iter().all(is_late)).then(|| problem.by_hand())
 }

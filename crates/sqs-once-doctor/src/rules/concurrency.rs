@@ -1,6 +1,6 @@
 //! Limits on the number of function instances.
 
-use super::Problem;
+use super::{Problem, Setting};
 use crate::consumers::Consumer;
 use crate::field::Field;
 use crate::limits::MAXIMUM_CONCURRENCY;
@@ -11,13 +11,14 @@ use crate::remedy::Remedy;
 /// because its maximum is larger.
 pub(super) fn maximum(
     deployment: &Deployment,
-    Consumer {
-        mapping, function, ..
-    }: Consumer<'_>,
+    consumer: Consumer<'_>,
     is_missing: bool,
 ) -> Option<Problem> {
+    let (mapping, function) = (consumer.mapping, consumer.function?);
     // AWS accepts no maximum beside provisioned pollers.
-    let function = function.filter(|_| mapping.pollers.is_missing())?;
+    if !mapping.pollers.is_missing() {
+        return None;
+    }
     let reserved = reserved(function)?;
     let (id, of) = (&mapping.site.id, &function.site.id);
     let message = match mapping.maximum_concurrency {
@@ -30,14 +31,12 @@ pub(super) fn maximum(
         _ => return None,
     };
     let maximum = reserved.clamp(*MAXIMUM_CONCURRENCY.start(), *MAXIMUM_CONCURRENCY.end());
-    let mut problem = Problem::set(
-        &mapping.maximum_concurrency,
-        &mapping.site,
+    let setting = Setting(
         &["ScalingConfig", "MaximumConcurrency"],
-        maximum,
-        format!("scaling_config {{\n  maximum_concurrency = {maximum}\n}}"),
-        message,
+        "scaling_config {\n  maximum_concurrency = {}\n}",
     );
+    let (field, site) = (&mapping.maximum_concurrency, &mapping.site);
+    let mut problem = Problem::set(field, site, setting, maximum, message);
     if is_missing {
         problem.place = function.reserved_concurrency.place()?.clone();
     }
@@ -81,21 +80,17 @@ pub(super) fn provisioned_with_maximum(consumer: Consumer<'_>) -> Option<Problem
 
 /// A problem of a mapping's largest number of pollers, which should be `count`.
 fn most_pollers(mapping: &Mapping, pollers: &Pollers, count: u64, message: String) -> Problem {
-    Problem::set(
-        &pollers.maximum,
-        &mapping.site,
+    let setting = Setting(
         &["ProvisionedPollerConfig", "MaximumPollers"],
-        count,
-        format!("provisioned_poller_config {{\n  maximum_pollers = {count}\n}}"),
-        message,
-    )
+        "provisioned_poller_config {\n  maximum_pollers = {}\n}",
+    );
+    Problem::set(&pollers.maximum, &mapping.site, setting, count, message)
 }
 
 pub(super) fn minimum_above_maximum(consumer: Consumer<'_>) -> Option<Problem> {
     let mapping = consumer.mapping;
     let pollers = mapping.pollers.known()?;
-    let minimum = pollers.minimum.or(Pollers::DEFAULT_MINIMUM)?;
-    let maximum = pollers.maximum.or(Pollers::DEFAULT_MAXIMUM)?;
+    let (minimum, maximum) = pollers.range()?;
     let message = format!(
         "The mapping {} has at least {minimum} pollers and at most {maximum}.",
         mapping.site.id
@@ -110,8 +105,7 @@ pub(super) fn pollers_above_reserved(
 ) -> Option<Problem> {
     let (mapping, function) = (consumer.mapping, consumer.function?);
     let pollers = mapping.pollers.known()?;
-    let minimum = pollers.minimum.or(Pollers::DEFAULT_MINIMUM)?;
-    let maximum = pollers.maximum.or(Pollers::DEFAULT_MAXIMUM)?;
+    let (minimum, maximum) = pollers.range()?;
     let reserved = reserved(function)?;
     if maximum.saturating_mul(INVOKES) <= reserved || minimum > maximum {
         return None;

@@ -1,7 +1,7 @@
 //! Dead-letter queues of messages that keep failing.
 
 use super::delivery::tls_policy;
-use super::{Problem, words};
+use super::{Problem, RECEIVES, Setting, words};
 use crate::consumers::Consumer;
 use crate::field::{Field, below};
 use crate::limits::{LONGEST_RETENTION, LONGEST_VISIBILITY_TIMEOUT};
@@ -41,13 +41,11 @@ pub(super) fn missing(
         false => "",
     };
     let mut changes = redrive_to(&format!("{id}DeadLetterQueue"), queue);
-    let count = ["RedrivePolicy", "maxReceiveCount"];
-    let count = below(&queue.site.properties, &count);
+    let count = below(&queue.site.properties, RECEIVES.0);
     changes.push(Change::Set(count, ADVISED_RECEIVES.into()));
     let hcl = hcl_redrive(&queue.site, queue.is_fifo.known() == Some(&true));
-    let is_known = !matches!(queue.is_fifo, Field::Unknown);
     let message = format!("The queue {id} has no dead-letter queue.{hint}");
-    let remedy = Remedy::changes(changes, hcl).automatic_if(is_known);
+    let remedy = Remedy::changes(changes, hcl).automatic_if(!queue.is_fifo.is_unknown());
     Some(Problem::at(&queue.site.place, message, remedy))
 }
 
@@ -57,13 +55,8 @@ fn redrive_to(id: &str, queue: &Queue) -> Vec<Change> {
     if queue.is_fifo.known() == Some(&true) {
         properties["FifoQueue"] = json!(true);
     }
-    let path = match queue.dead_letter_queue.place() {
-        Some(place) => place.path.clone(),
-        None => below(
-            &queue.site.properties,
-            &["RedrivePolicy", "deadLetterTargetArn"],
-        ),
-    };
+    let target = ["RedrivePolicy", "deadLetterTargetArn"];
+    let path = queue.site.path_of(&queue.dead_letter_queue, &target);
     let kind = json!({ "Type": "AWS::SQS::Queue", "DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain", "Properties": properties });
     vec![
         resource(id, kind, &queue.site),
@@ -99,14 +92,8 @@ pub(super) fn max_receive_count(queue: &Queue) -> Option<Problem> {
 
 /// A problem of a queue's maxReceiveCount, which should be the advised one.
 fn received(queue: &Queue, message: String) -> Problem {
-    Problem::set(
-        &queue.max_receive_count,
-        &queue.site,
-        &["RedrivePolicy", "maxReceiveCount"],
-        ADVISED_RECEIVES,
-        format!("maxReceiveCount = {ADVISED_RECEIVES} # in redrive_policy"),
-        message,
-    )
+    let (field, site) = (&queue.max_receive_count, &queue.site);
+    Problem::set(field, site, RECEIVES, ADVISED_RECEIVES, message)
 }
 
 /// Finds a queue that an outage of a day outlasts, even with a breaker.
@@ -156,14 +143,9 @@ fn hours(duration: Duration) -> String {
 
 /// A problem of a queue's retention, which should be `seconds`.
 fn kept(queue: &Queue, seconds: u64, message: String) -> Problem {
-    Problem::set(
-        &queue.retention,
-        &queue.site,
-        &["MessageRetentionPeriod"],
-        seconds,
-        format!("message_retention_seconds = {seconds}"),
-        message,
-    )
+    let argument = "message_retention_seconds = {}";
+    let setting = Setting(&["MessageRetentionPeriod"], argument);
+    Problem::set(&queue.retention, &queue.site, setting, seconds, message)
 }
 
 pub(super) fn retention((queue, dead_letters): (&Queue, &Queue)) -> Option<Problem> {
@@ -219,18 +201,14 @@ pub(super) fn other_type((queue, dead_letters): (&Queue, &Queue)) -> Option<Prob
         false => ("standard", "FIFO", "Standard"),
     };
     let new = format!("{}{name}DeadLetterQueue", queue.site.id);
-    let place = queue.dead_letter_queue.place();
+    let place = queue.site.place_of(&queue.dead_letter_queue);
     let message = format!(
         "The {own} queue {} has the {other} queue {} as its dead-letter queue. A new one takes its place; the old one \
          stays, until it is empty and you remove it.",
         queue.site.id, dead_letters.site.id
     );
     let remedy = Remedy::changes(redrive_to(&new, queue), hcl_redrive(&queue.site, is_fifo));
-    Some(Problem::at(
-        place.unwrap_or(&queue.site.place),
-        message,
-        remedy,
-    ))
+    Some(Problem::at(place, message, remedy))
 }
 
 pub(super) fn url(deployment: &Deployment, consumer: Consumer<'_>) -> Option<Problem> {
@@ -263,13 +241,11 @@ pub(super) fn url(deployment: &Deployment, consumer: Consumer<'_>) -> Option<Pro
             "aws_sqs_queue.dead_letters",
         ),
     };
-    let problem = Problem::set(
-        reference,
-        &function.site,
-        &["Environment", "Variables", NAME],
-        value,
-        format!("{NAME} = {hcl}.url"),
-        format!("{NAME} of the function {} {problem}.", function.site.id),
-    );
+    let names = ["Environment", "Variables", NAME];
+    let hcl = format!("{NAME} = {hcl}.url");
+    let site = &function.site;
+    let remedy = Remedy::set(reference, site, &names, value, hcl);
+    let message = format!("{NAME} of the function {} {problem}.", site.id);
+    let problem = Problem::at(site.place_of(reference), message, remedy);
     Some(problem.automatic_if(dead_letters.is_some()))
 }

@@ -1,8 +1,7 @@
 //! Delivery of messages to the function.
 
-use super::{Problem, words};
+use super::{Problem, Setting, words};
 use crate::consumers::Consumer;
-use crate::field::Field;
 use crate::limits::LONGEST_VISIBILITY_TIMEOUT;
 use crate::model::{Deployment, Function, Queue, Site};
 use crate::remedy::{Remedy, resource};
@@ -17,11 +16,8 @@ const DEFAULT_FUNCTION_TIMEOUT: Duration = Duration::from_secs(3);
 fn needed(consumer: &Consumer<'_>) -> Option<(Duration, Duration)> {
     let timeout = consumer.function?.timeout.or(DEFAULT_FUNCTION_TIMEOUT)?;
     // With a window that is unknown, less would be too short, too.
-    let window = consumer
-        .mapping
-        .window
-        .or(Duration::ZERO)
-        .unwrap_or_default();
+    let window = consumer.mapping.window.known().copied();
+    let window = window.unwrap_or_default();
     Some((timeout, timeout.checked_mul(6)?.checked_add(window)?))
 }
 
@@ -54,22 +50,18 @@ pub(super) fn visibility(
         words(timeout),
         words(needed),
     );
-    let problem = Problem::set(
-        &queue.visibility_timeout,
-        &queue.site,
-        &["VisibilityTimeout"],
-        needed.as_secs(),
-        format!("visibility_timeout_seconds = {}", needed.as_secs()),
-        message,
-    );
+    let argument = "visibility_timeout_seconds = {}";
+    let setting = Setting(&["VisibilityTimeout"], argument);
+    let (field, site) = (&queue.visibility_timeout, &queue.site);
+    let problem = Problem::set(field, site, setting, needed.as_secs(), message);
     // The timeout itself may be longer than SQS allows.
     Some(problem.automatic_if(timeout <= needed))
 }
 
+const REPORTS: &str = "ReportBatchItemFailures";
+
 pub(super) fn partial_response_missing(consumer: Consumer<'_>) -> Option<Problem> {
-    let Consumer {
-        mapping, function, ..
-    } = consumer;
+    let (mapping, function) = (consumer.mapping, consumer.function);
     let uses_sqs_once = function.is_some_and(Function::uses_sqs_once);
     // A batch of one message fails or succeeds as a whole if the function reports failure by returning an error.
     let is_alone = mapping.batch_size.known() == Some(&1);
@@ -77,14 +69,11 @@ pub(super) fn partial_response_missing(consumer: Consumer<'_>) -> Option<Problem
         return None;
     }
     let id = &mapping.site.id;
-    let problem = Problem::set(
-        &mapping.reports_failures,
-        &mapping.site,
-        &["FunctionResponseTypes"],
-        vec!["ReportBatchItemFailures"],
-        "function_response_types = [\"ReportBatchItemFailures\"]",
-        format!("The mapping {id} does not take batch item failures."),
-    );
+    let message = format!("The mapping {id} does not take batch item failures.");
+    let argument = "function_response_types = {}";
+    let setting = Setting(&["FunctionResponseTypes"], argument);
+    let (field, site) = (&mapping.reports_failures, &mapping.site);
+    let problem = Problem::set(field, site, setting, vec![REPORTS], message);
     // A function that never reported batch item failures may return a value that Lambda would interpret as one.
     let is_native = |runtime: &String| runtime.starts_with("provided");
     let runtime = function.and_then(|function| function.runtime.known());
@@ -96,11 +85,8 @@ const BY_GROUP: &str = "messageGroup";
 
 pub(super) fn throughput_limit(queue: &Queue) -> Option<Problem> {
     let limit = queue.throughput_limit.known()?;
-    let has_scope = match &queue.deduplication_scope {
-        Field::Known(scope, _) => scope == BY_GROUP,
-        Field::Unknown => true,
-        Field::Missing => false,
-    };
+    let scope = &queue.deduplication_scope;
+    let has_scope = scope.is_unknown() || scope.known().is_some_and(|it| it == BY_GROUP);
     if limit != "perMessageGroupId" || has_scope {
         return None;
     }
@@ -109,14 +95,9 @@ pub(super) fn throughput_limit(queue: &Queue) -> Option<Problem> {
          finds a duplicate only within its message group.",
         queue.site.id
     );
-    let mut problem = Problem::set(
-        &queue.deduplication_scope,
-        &queue.site,
-        &["DeduplicationScope"],
-        BY_GROUP,
-        format!("deduplication_scope = \"{BY_GROUP}\""),
-        message,
-    );
+    let setting = Setting(&["DeduplicationScope"], "deduplication_scope = {}");
+    let (field, site) = (&queue.deduplication_scope, &queue.site);
+    let mut problem = Problem::set(field, site, setting, BY_GROUP, message);
     problem.place = queue.throughput_limit.place()?.clone();
     // SQS would then accept a message that it refuses as a duplicate of another group.
     Some(problem.by_hand())
@@ -137,16 +118,10 @@ pub(super) fn filter(consumer: Consumer<'_>) -> Option<Problem> {
 
 pub(super) fn not_encrypted(queue: &Queue) -> Option<Problem> {
     let is_off = queue.is_encrypted_by_sqs.known() == Some(&false) && queue.kms_key.is_missing();
-    is_off.then(|| {
-        Problem::set(
-            &queue.is_encrypted_by_sqs,
-            &queue.site,
-            &["SqsManagedSseEnabled"],
-            true,
-            "sqs_managed_sse_enabled = true",
-            format!("The queue {} is not encrypted.", queue.site.id),
-        )
-    })
+    let message = format!("The queue {} is not encrypted.", queue.site.id);
+    let setting = Setting(&["SqsManagedSseEnabled"], "sqs_managed_sse_enabled = {}");
+    let (field, site) = (&queue.is_encrypted_by_sqs, &queue.site);
+    is_off.then(|| Problem::set(field, site, setting, true, message))
 }
 
 pub(super) fn plain_http(deployment: &Deployment, queue: &Queue) -> Option<Problem> {

@@ -1,6 +1,6 @@
 //! Values that AWS refuses.
 
-use super::Problem;
+use super::{Problem, RECEIVES};
 use crate::consumers::Consumer;
 use crate::field::Field;
 use crate::limits::{LARGEST_BATCH, LIMITS};
@@ -60,15 +60,11 @@ fn seconds(field: &Field<Duration>) -> Field<u64> {
 fn outside(limit: &str, site: &Site, field: &Field<u64>) -> Option<Problem> {
     let limit = LIMITS.iter().find(|it| it.setting == limit)?;
     let (least, most) = (*limit.range.start(), *limit.range.end());
-    // Lambda's default is no window.
-    let default = if limit.setting.starts_with(WINDOW) {
-        0
-    } else {
-        least
-    };
-    let given = field.or(default)?;
-    let nearest = given.clamp(least, most);
     let setting = limit.setting;
+    let is_window = setting.starts_with(WINDOW);
+    // Lambda's default is no window.
+    let given = field.or(if is_window { 0 } else { least })?;
+    let nearest = given.clamp(least, most);
     let message = format!(
         "{} has {given} as its {setting}, and AWS accepts {least} to {most}.",
         site.id
@@ -76,31 +72,23 @@ fn outside(limit: &str, site: &Site, field: &Field<u64>) -> Option<Problem> {
     let names = setting.split(' ').next().unwrap_or_default().split('.');
     let names: Vec<&str> = names.collect();
     let hcl = format!("{} = {nearest}", limit.argument);
-    let problem = Problem::set(field, site, &names, nearest, hcl, message);
+    let remedy = Remedy::set(field, site, &names, nearest, hcl);
+    let problem = Problem::at(site.place_of(field), message, remedy);
     // Which value is meant is the user's choice, unless only one is near.
-    let is_only = setting.contains("FIFO") || setting.starts_with(WINDOW) && given < least;
+    let is_only = setting.contains("FIFO") || is_window && given < least;
     (nearest != given).then(|| problem.automatic_if(is_only))
 }
 
 fn name(queue: &Queue) -> Option<Problem> {
-    let (id, name, is_fifo) = (
-        &queue.site.id,
-        queue.name.known()?,
-        queue.is_fifo.or(false)?,
-    );
+    let (id, name) = (&queue.site.id, queue.name.known()?);
+    let is_fifo = queue.is_fifo.or(false)?;
     let message = match is_fifo {
         true => format!("The FIFO queue {id} has the name {name}, which does not end in .fifo."),
         false => format!("The queue {id} has the name {name}, and is no FIFO queue."),
     };
     let remedy = Remedy::Advice("End the name of a FIFO queue in .fifo, and no other queue's.");
     let is_wrong = name.ends_with(".fifo") != is_fifo;
-    is_wrong.then(|| {
-        Problem::at(
-            queue.name.place().unwrap_or(&queue.site.place),
-            message,
-            remedy,
-        )
-    })
+    is_wrong.then(|| Problem::at(queue.site.place_of(&queue.name), message, remedy))
 }
 
 /// The receives that a FIFO queue needs for each message of a batch, since those behind a failed one return untried.
@@ -109,24 +97,16 @@ const RECEIVES_FOR_EACH: u64 = 2;
 pub(super) fn fifo_receives(Consumer { mapping, queue, .. }: Consumer<'_>) -> Option<Problem> {
     let queue = queue.filter(|queue| queue.is_fifo.known() == Some(&true))?;
     let count = *queue.max_receive_count.known()?;
-    let size = mapping
-        .batch_size
-        .or(LARGEST_BATCH)?
-        .clamp(1, LARGEST_BATCH);
+    let size = mapping.batch_size.or(LARGEST_BATCH)?;
+    let size = size.clamp(1, LARGEST_BATCH);
     let needed = RECEIVES_FOR_EACH * size;
     let message = format!(
         "The FIFO queue {} moves a message to its dead-letter queue after {count} receives, and a batch has up to {size} \
          messages: it should be {needed} at least.",
         queue.site.id
     );
-    let problem = Problem::set(
-        &queue.max_receive_count,
-        &queue.site,
-        &["RedrivePolicy", "maxReceiveCount"],
-        needed,
-        format!("maxReceiveCount = {needed} # in redrive_policy"),
-        message,
-    );
+    let (field, site) = (&queue.max_receive_count, &queue.site);
+    let problem = Problem::set(field, site, RECEIVES, needed, message);
     // A batch of one has nothing behind a failed message.
     (size > 1 && count < needed).then_some(problem)
 }

@@ -3,7 +3,7 @@
 use super::{Rule, Severity, UNREAD, found};
 use super::{
     accounts, alarms, concurrency, dead_letters, delivery, keys, limits, permissions, references,
-    senders, settings, table, unknown,
+    senders, settings, table,
 };
 
 const LAMBDA_SQS: &str = "https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html";
@@ -340,11 +340,7 @@ pub static RULES: &[Rule] = &[
         title: "The function's role may not use the key of a queue or the table",
         why: "KMS refuses it. Then Lambda can't receive messages, or every request to the dead-letter queue or the table fails.",
         url: SQS_KEYS,
-        check: |all| {
-            all.consumers()
-                .flat_map(|it| keys::permission_missing(all, it))
-                .collect()
-        },
+        check: keys::permission_missing,
     },
     Rule {
         id: "key-policy-decides",
@@ -352,11 +348,7 @@ pub static RULES: &[Rule] = &[
         title: "Only the policy of a key elsewhere can allow its use",
         why: "The doctor can't read that policy. If it does not admit the role, KMS refuses the key's use.",
         url: SQS_KEYS,
-        check: |all| {
-            all.consumers()
-                .flat_map(|it| keys::elsewhere(all, it))
-                .collect()
-        },
+        check: keys::elsewhere,
     },
     Rule {
         id: "queue-in-other-account",
@@ -424,13 +416,7 @@ pub static RULES: &[Rule] = &[
         title: "The doctor can't read a part of the deployment",
         why: "Only the deployment knows this part, so mistakes in it are not found.",
         url: "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/transform-aws-languageextensions.html",
-        check: |all| {
-            let unread = found(all.unread.iter(), |it| settings::unread(all, it));
-            [unread, unknown::values(all)]
-                .into_iter()
-                .flatten()
-                .collect()
-        },
+        check: settings::unread,
     },
     Rule {
         id: "panic-abort",

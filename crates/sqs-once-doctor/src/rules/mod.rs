@@ -81,6 +81,15 @@ impl Rule {
 /// The rule that reports what the doctor can't read.
 const UNREAD: &str = "part-not-examined";
 
+/// A property in a template, and the argument in Terraform's language, with `{}` for the value.
+#[derive(Clone, Copy)]
+struct Setting(&'static [&'static str], &'static str);
+
+const RECEIVES: Setting = Setting(
+    &["RedrivePolicy", "maxReceiveCount"],
+    "maxReceiveCount = {} # in redrive_policy",
+);
+
 /// One violation of a rule.
 pub(crate) struct Problem {
     pub(crate) place: Place,
@@ -102,13 +111,14 @@ impl Problem {
     fn set<T>(
         field: &Field<T>,
         site: &Site,
-        names: &[&str],
+        Setting(property, argument): Setting,
         value: impl Into<Value>,
-        hcl: impl Into<String>,
         message: String,
     ) -> Self {
-        let remedy = Remedy::set(field, site, names, value, hcl);
-        Self::at(field.place().unwrap_or(&site.place), message, remedy)
+        let value = value.into();
+        let hcl = argument.replace("{}", &value.to_string());
+        let remedy = Remedy::set(field, site, property, value, hcl);
+        Self::at(site.place_of(field), message, remedy)
     }
 
     /// An environment variable with a wrong value, and the right value.
@@ -121,7 +131,8 @@ impl Problem {
     ) -> Self {
         let names = ["Environment", "Variables", name];
         let hcl = format!("{name} = \"{value}\"");
-        Self::set(field, &function.site, &names, value, hcl, message)
+        let remedy = Remedy::set(field, &function.site, &names, value, hcl);
+        Self::at(function.site.place_of(field), message, remedy)
     }
 
     fn automatic_if(mut self, condition: bool) -> Self {

@@ -3,7 +3,7 @@
 use super::{Problem, found};
 use crate::consumers::Consumer;
 use crate::field::below;
-use crate::model::{Deployment, Extend, Function, Queue, Scope, Statement, Target};
+use crate::model::{Deployment, Extend, Function, Scope, Statement};
 use crate::remedy::Remedy;
 use crate::template::Change;
 use serde_json::{Value, json};
@@ -74,9 +74,7 @@ pub(super) fn own_tables(deployment: &Deployment) -> Vec<Problem> {
     let functions = deployment.consuming_functions();
     let named = functions.flat_map(|it| it.references.iter().map(move |named| (it, named)));
     found(named, |(function, (name, target))| {
-        let target = target.known()?;
-        let mut tables = deployment.tables.iter();
-        let id = &tables.find(|table| target.is(&table.site.id))?.site.id;
+        let id = &deployment.table(target)?.site.id;
         let message = format!(
             "The role of the function {} allows no action on the table {id}, which {name} names.",
             function.site.id
@@ -102,10 +100,9 @@ pub(super) fn lacking(function: &Function, mut need: Need) -> Option<Problem> {
 /// The table's name may be that of a table elsewhere. No policy can cover it without an action of DynamoDB.
 fn table_elsewhere(deployment: &Deployment, function: &Function) -> Option<Problem> {
     let variable = function.environment.get("SQS_ONCE_TABLE")?;
-    let target = function.reference("SQS_ONCE_TABLE").known();
-    let is_own = |target: &Target| deployment.tables.iter().any(|it| target.is(&it.site.id));
+    let own = deployment.table(function.reference("SQS_ONCE_TABLE"));
     let mut actions = TABLE.iter();
-    if target.is_some_and(is_own) || actions.any(|it| function.permissions.may_somewhere(it)) {
+    if own.is_some() || actions.any(|it| function.permissions.may_somewhere(it)) {
         return None;
     }
     let name = variable.known().map_or("NAME", String::as_str);
@@ -131,9 +128,8 @@ pub(super) fn bodies(function: &Function) -> Option<Problem> {
     }
     let text = variable.known().map_or("=NAME/*", String::as_str);
     let entries = text.split(|c: char| c == ',' || c.is_whitespace());
-    let objects: Vec<&str> = entries
-        .filter_map(|it| Some(it.split_once('=')?.1))
-        .collect();
+    let objects = entries.filter_map(|it| Some(it.split_once('=')?.1));
+    let objects: Vec<&str> = objects.collect();
     let need = Need {
         resource: format!("the objects {}", objects.join(", ")),
         actions: vec![BODY],
@@ -141,10 +137,8 @@ pub(super) fn bodies(function: &Function) -> Option<Problem> {
     };
     let arn = |it: &&str| json!({ "Fn::Sub": format!("arn:${{AWS::Partition}}:s3:::{it}") });
     let arns: Vec<Value> = objects.iter().map(arn).collect();
-    let hcl: Vec<_> = objects
-        .iter()
-        .map(|it| format!("\"arn:aws:s3:::{it}\""))
-        .collect();
+    let hcl = objects.iter().map(|it| format!("\"arn:aws:s3:::{it}\""));
+    let hcl: Vec<String> = hcl.collect();
     let problem = problem(function, &need, json!(arns), &hcl.join(", "));
     // A policy names the objects of an access point in another way.
     let is_plain = !objects.is_empty() && !objects.iter().any(|it| it.starts_with("arn:"));
@@ -161,10 +155,6 @@ fn needed(deployment: &Deployment, consumer: &Consumer<'_>, function: &Function)
             purpose,
         });
     };
-    let dead_letters = deployment.queue(function.reference("SQS_ONCE_DLQ_URL"));
-    // A variable that names the source is wrong. What it should name, the function may need to send to.
-    let is_source = |queue: &&Queue| consumer.queue.is_some_and(|it| it.site == queue.site);
-    let dead_letters = dead_letters.filter(|queue| !is_source(queue));
     if let Some(queue) = consumer.queue {
         let purpose = "Lambda polls the queue with the role, and a breaker reads its settings.";
         add(&queue.site.id, POLLER.to_vec(), purpose);
@@ -174,13 +164,11 @@ fn needed(deployment: &Deployment, consumer: &Consumer<'_>, function: &Function)
             add(&queue.site.id, vec!["sqs:ChangeMessageVisibility"], purpose);
         }
     }
-    if let Some(queue) = dead_letters {
+    if let Some(queue) = deployment.sent_to(consumer) {
         let purpose = "The function sends terminal messages there.";
         add(&queue.site.id, vec!["sqs:SendMessage"], purpose);
     }
-    let table = function.reference("SQS_ONCE_TABLE").known();
-    let table = table.and_then(|it| deployment.tables.iter().find(|table| it.is(&table.site.id)));
-    if let Some(table) = table {
+    if let Some(table) = deployment.table(function.reference("SQS_ONCE_TABLE")) {
         let mut actions = TABLE.to_vec();
         let granted: BTreeSet<&str> = function.permissions.on(&table.site.id).collect();
         let is_transactional = granted == BTreeSet::from(TABLE);
@@ -246,10 +234,8 @@ pub(super) fn wildcard((function, statement): (&Function, &Statement)) -> Option
         "statement {{\n  actions   = {POLLER:?}\n  resources = [\"ARN of the queue\"]\n}}\nstatement {{\n  \
          actions   = {of_table:?}\n  resources = [\"ARN of the table\"]\n}}"
     );
-    let message = format!(
-        "The role of the function {} allows {what}.",
-        function.site.id
-    );
+    let id = &function.site.id;
+    let message = format!("The role of the function {id} allows {what}.");
     // The function may need other actions too, so the user must decide.
     let remedy = Remedy::changes(vec![Change::Append(path, table)], hcl).automatic_if(false);
     Some(Problem::at(&statement.place, message, remedy))

@@ -2,6 +2,7 @@
 
 use super::Problem;
 use crate::model::{Deployment, Form, Reference};
+use crate::remedy::Remedy;
 use serde_json::json;
 
 pub(super) fn wrong(deployment: &Deployment, reference: &Reference) -> Option<Problem> {
@@ -29,6 +30,8 @@ pub(super) fn wrong(deployment: &Deployment, reference: &Reference) -> Option<Pr
     };
     let message = format!("{} has {problem}.", reference.site.id);
     let hcl = format!("{id}.{hcl}");
-    let problem = Problem::set(&reference.value, &reference.site, &[], value, hcl, message);
+    let (field, site) = (&reference.value, &reference.site);
+    let remedy = Remedy::set(field, site, &[], value, hcl);
+    let problem = Problem::at(site.place_of(field), message, remedy);
     Some(problem.automatic_if(queue.is_some() && reference.other.is_none()))
 }

@@ -1,9 +1,9 @@
 //! Services that send to queues, and pipes that read from them.
 
-use super::Problem;
+use super::{Problem, Setting};
 use crate::field::Field;
 use crate::iam::ENCRYPT;
-use crate::model::{Deployment, Function, Pipe, Sender, Target};
+use crate::model::{Deployment, Pipe, Sender, Target};
 use crate::remedy::Remedy;
 
 pub(super) fn not_allowed(deployment: &Deployment, sender: &Sender) -> Option<Problem> {
@@ -21,36 +21,29 @@ pub(super) fn not_allowed(deployment: &Deployment, sender: &Sender) -> Option<Pr
          Effect: Allow, Action: sqs:SendMessage, Resource: the queue's ARN, Principal: the service,\n\
          Condition: { ArnEquals: { aws:SourceArn: the ARN of the topic, the bucket or the rule } }",
     );
-    Some(Problem::at(
-        sender.queue.place().unwrap_or(&sender.site.place),
-        message,
-        remedy,
-    ))
+    let place = sender.site.place_of(&sender.queue);
+    Some(Problem::at(place, message, remedy))
 }
 
 /// Finds a sender that the queue's key shuts out: AWS's own key, or one of the deployment.
 pub(super) fn shut_out(deployment: &Deployment, sender: &Sender) -> Option<Problem> {
     let queue = deployment.queue(&sender.queue)?;
     let (id, name, service) = (&queue.site.id, &sender.site.id, sender.service);
-    if queue
-        .kms_key
-        .known()
-        .is_some_and(|key| key == "alias/aws/sqs")
+    if let Field::Known(key, place) = &queue.kms_key
+        && key == "alias/aws/sqs"
     {
-        let mut problem = Problem::set(
+        let message = format!("{name} can't send to the queue {id}, whose key is alias/aws/sqs.");
+        let argument = "sqs_managed_sse_enabled = {} # instead of kms_master_key_id";
+        let (field, setting) = (
             &Field::<bool>::Missing,
-            &queue.site,
-            &["SqsManagedSseEnabled"],
-            true,
-            "sqs_managed_sse_enabled = true # instead of kms_master_key_id",
-            format!("{name} can't send to the queue {id}, whose key is alias/aws/sqs."),
+            Setting(&["SqsManagedSseEnabled"], argument),
         );
-        problem.place = queue.kms_key.place()?.clone();
+        let mut problem = Problem::set(field, &queue.site, setting, true, message);
+        problem.place = place.clone();
         // The user must remove the AWS-managed key or replace it by a customer-managed one.
         return Some(problem.by_hand());
     }
-    let target = queue.key.known()?;
-    let key = deployment.keys.iter().find(|key| target.is(&key.site.id))?;
+    let key = deployment.key(&queue.key)?;
     let message = format!(
         "{name} can't send to the queue {id}: the policy of its key {} does not allow {service} {}.",
         key.site.id,
@@ -60,37 +53,27 @@ pub(super) fn shut_out(deployment: &Deployment, sender: &Sender) -> Option<Probl
         "Add a statement to the key's policy:\n\
          Effect: Allow, Action: [kms:GenerateDataKey, kms:Decrypt], Resource: \"*\", Principal: the service",
     );
-    let is_admitted = key.admits.contains(&service);
-    (!is_admitted).then(|| {
-        Problem::at(
-            queue.key.place().unwrap_or(&queue.site.place),
-            message,
-            remedy,
-        )
-    })
+    let place = queue.site.place_of(&queue.key);
+    (!key.admits.contains(&service)).then(|| Problem::at(place, message, remedy))
 }
 
 /// Finds a function of this library that a pipe invokes so that it ignores which messages failed.
 pub(super) fn pipe(deployment: &Deployment, pipe: &Pipe) -> Option<Problem> {
     let own = |field| deployment.function(field).filter(|it| it.uses_sqs_once());
-    let is_asynchronous = pipe
-        .invocation
-        .known()
-        .is_some_and(|it| it == "FIRE_AND_FORGET");
-    let target = own(&pipe.target).filter(|_| is_asynchronous);
-    let as_target = |it: &Function| (it.site.id.clone(), "with FIRE_AND_FORGET");
-    let as_enrichment = |it: &Function| (it.site.id.clone(), "as its enrichment");
-    let found = own(&pipe.enrichment).map(as_enrichment);
-    let (function, how) = found.or(target.map(as_target))?;
+    let invocation = pipe.invocation.known();
+    let is_asynchronous = invocation.is_some_and(|it| it == "FIRE_AND_FORGET");
+    let target = || own(&pipe.target).filter(|_| is_asynchronous);
+    let (function, how) = match own(&pipe.enrichment) {
+        Some(function) => (function, "as its enrichment"),
+        None => (target()?, "with FIRE_AND_FORGET"),
+    };
     let is_queue = match pipe.source.known() {
         Some(Target::Other(arn)) => arn.contains(":sqs:"),
         Some(_) => deployment.queue(&pipe.source).is_some(),
         None => true,
     };
-    let message = format!(
-        "The pipe {} invokes the function {function} {how}.",
-        pipe.site.id
-    );
+    let (pipes, function) = (&pipe.site.id, &function.site.id);
+    let message = format!("The pipe {pipes} invokes the function {function} {how}.");
     let remedy = Remedy::Advice(
         "Make the function the pipe's target, with the invocation type REQUEST_RESPONSE.\n\
          Or replace the pipe by an event source mapping.",

@@ -1,6 +1,6 @@
 //! Settings of the consumer and its build.
 
-use super::{Problem, words};
+use super::{Problem, Setting, unknown, words};
 use crate::consumers::Consumer;
 use crate::field::Field;
 use crate::manifest::Aborting;
@@ -55,7 +55,7 @@ pub(super) fn disabled(function: &Function) -> Option<Problem> {
 pub(super) fn unknown(
     (function, name, field): (&Function, &String, &Field<String>),
 ) -> Option<Problem> {
-    let place = field.place().unwrap_or(&function.site.place);
+    let place = function.site.place_of(field);
     let id = &function.site.id;
     let mut message = format!("The function {id} has {name}, which is no variable of sqs-once.");
     if let Some(meant) = nearest(name) {
@@ -66,15 +66,10 @@ pub(super) fn unknown(
 }
 
 pub(super) fn timeout_missing(function: &Function) -> Option<Problem> {
-    let id = &function.site.id;
-    let problem = Problem::set(
-        &function.timeout,
-        &function.site,
-        &["Timeout"],
-        30,
-        "timeout = 30",
-        format!("The function {id} has no timeout of its own."),
-    );
+    let (field, site) = (&function.timeout, &function.site);
+    let message = format!("The function {} has no timeout of its own.", site.id);
+    let setting = Setting(&["Timeout"], "timeout = {}");
+    let problem = Problem::set(field, site, setting, 30, message);
     // The right value depends on how long the function takes for a batch.
     let is_missing = function.uses_sqs_once() && function.timeout.is_missing();
     is_missing.then(|| problem.by_hand())
@@ -121,23 +116,19 @@ fn has_password(text: &str) -> bool {
         let has = |start: &str| text.split_whitespace().any(|pair| pair.starts_with(start));
         return has("host=") && has("password=");
     };
-    let user = url
-        .split_once('@')
-        .and_then(|(user, _)| user.split_once(':'));
+    let user = url.split_once('@').map_or("", |(user, _)| user);
+    let password = user.split_once(':').map_or("", |(_, password)| password);
     let parameters = url.split_once('?').map_or("", |(_, parameters)| parameters);
-    user.is_some_and(|(_, password)| !password.is_empty())
-        || parameters
-            .split('&')
-            .any(|one| one.starts_with("password="))
+    let mut parameters = parameters.split('&');
+    !password.is_empty() || parameters.any(|one| one.starts_with("password="))
 }
 
 pub(super) const EXAMINE_PLAN: &str = "Examine the plan:\n\
      terraform plan -out plan && terraform show -json plan > plan.json\n\
      cargo sqs-once doctor plan.json";
 
-pub(super) fn unread(deployment: &Deployment, part: &Unread) -> Option<Problem> {
-    let message = format!("{} was not examined.", part.name);
-    let remedy = Remedy::Advice(match deployment.format {
+pub(super) fn unread(deployment: &Deployment) -> Vec<Problem> {
+    let advice = match deployment.format {
         Format::Template | Format::CdkTemplate => {
             "Examine what AWS makes of it:\n\
              aws cloudformation get-template --template-stage Processed --query TemplateBody --output json \\\n  \
@@ -145,8 +136,13 @@ pub(super) fn unread(deployment: &Deployment, part: &Unread) -> Option<Problem> 
              cargo sqs-once doctor processed.json"
         }
         Format::Terraform => EXAMINE_PLAN,
-    });
-    Some(Problem::at(&part.place, message, remedy))
+    };
+    let problem = |part: &Unread| {
+        let message = format!("{} was not examined.", part.name);
+        Problem::at(&part.place, message, Remedy::Advice(advice))
+    };
+    let parts = deployment.unread.iter().map(problem);
+    parts.chain(unknown::values(deployment)).collect()
 }
 
 pub(super) fn panic_abort(deployment: &Deployment) -> Vec<Problem> {
@@ -161,11 +157,8 @@ pub(super) fn panic_abort(deployment: &Deployment) -> Vec<Problem> {
         for Aborting { profile, place, .. } in &manifest.aborting {
             let message = format!("The profile {profile} sets panic = \"abort\".");
             let (path, profile) = (manifest.path.clone(), profile.clone());
-            problems.push(Problem::at(
-                place,
-                message,
-                Remedy::Manifest { path, profile },
-            ));
+            let remedy = Remedy::Manifest { path, profile };
+            problems.push(Problem::at(place, message, remedy));
         }
     }
     problems

@@ -1,6 +1,6 @@
 //! The table that stores the keys.
 
-use super::Problem;
+use super::{Problem, Setting};
 use crate::field::below;
 use crate::model::Table;
 use crate::remedy::Remedy;
@@ -9,6 +9,7 @@ use crate::template::Change;
 /// The library's default attribute names.
 const KEY: &str = "id";
 const EXPIRATION: &str = "expiration";
+const ATTRIBUTE: Setting = Setting(&["TimeToLiveSpecification", "AttributeName"], TTL);
 const TTL: &str = "ttl {\n  attribute_name = \"expiration\"\n  enabled        = true\n}";
 
 /// Whether a table has the library's default layout. A table with another partition key has other attributes too.
@@ -24,10 +25,10 @@ pub(super) fn ttl_missing(table: &Table) -> Option<Problem> {
     {
         return None;
     }
-    let path = |name: &str| below(&table.site.properties, &["TimeToLiveSpecification", name]);
-    let attribute = Change::Set(path("AttributeName"), EXPIRATION.into());
-    let enabled = table.ttl_is_enabled.place();
-    let enabled = enabled.map_or_else(|| path("Enabled"), |place| place.path.clone());
+    let attribute = below(&table.site.properties, ATTRIBUTE.0);
+    let attribute = Change::Set(attribute, EXPIRATION.into());
+    let enabled = ["TimeToLiveSpecification", "Enabled"];
+    let enabled = table.site.path_of(&table.ttl_is_enabled, &enabled);
     let enabled = Change::Set(enabled, true.into());
     let id = &table.site.id;
     // TTL may be off on purpose, but the attribute's name must still be right.
@@ -35,7 +36,7 @@ pub(super) fn ttl_missing(table: &Table) -> Option<Problem> {
         true => vec![enabled],
         false => vec![attribute, enabled],
     };
-    let place = table.ttl_is_enabled.place().unwrap_or(&table.site.place);
+    let place = table.site.place_of(&table.ttl_is_enabled);
     let message = format!("The idempotency table {id} deletes nothing.");
     let remedy = Remedy::changes(changes, format!("# {id}\n{TTL}"));
     Some(Problem::at(place, message, remedy))
@@ -44,20 +45,14 @@ pub(super) fn ttl_missing(table: &Table) -> Option<Problem> {
 pub(super) fn ttl_attribute(table: &Table) -> Option<Problem> {
     let attribute = table.ttl_attribute.known()?;
     let is_wrong = attribute != EXPIRATION && table.ttl_is_enabled.or(true)?;
-    (is_usual(table) && is_wrong).then(|| {
-        Problem::set(
-            &table.ttl_attribute,
-            &table.site,
-            &["TimeToLiveSpecification", "AttributeName"],
-            EXPIRATION,
-            TTL,
-            format!(
-                "The idempotency table {} deletes by `{attribute}`, and its items expire by `{EXPIRATION}`. On a table \
-                 that exists, TTL has to be switched off before its attribute can be another one.",
-                table.site.id
-            ),
-        )
-    })
+    let message = format!(
+        "The idempotency table {} deletes by `{attribute}`, and its items expire by `{EXPIRATION}`. On a table that \
+         exists, TTL has to be switched off before its attribute can be another one.",
+        table.site.id
+    );
+    let (field, site) = (&table.ttl_attribute, &table.site);
+    let problem = Problem::set(field, site, ATTRIBUTE, EXPIRATION, message);
+    (is_usual(table) && is_wrong).then_some(problem)
 }
 
 /// Finds a global table with multi-Region strong consistency and TTL, or else without TTL.
@@ -92,15 +87,12 @@ pub(super) fn strongly_consistent(table: &Table, has_ttl: bool) -> Option<Proble
 
 /// Applies to any layout: without the table's items, the function processes old messages again.
 pub(super) fn unprotected(table: &Table) -> Option<Problem> {
-    let id = &table.site.id;
-    (!table.is_protected.or(false)?).then(|| {
-        Problem::set(
-            &table.is_protected,
-            &table.site,
-            &["DeletionProtectionEnabled"],
-            true,
-            "deletion_protection_enabled = true",
-            format!("The idempotency table {id} can be deleted by one request."),
-        )
-    })
+    let (field, site) = (&table.is_protected, &table.site);
+    let message = format!(
+        "The idempotency table {} can be deleted by one request.",
+        site.id
+    );
+    let argument = "deletion_protection_enabled = {}";
+    let setting = Setting(&["DeletionProtectionEnabled"], argument);
+    (!field.or(false)?).then(|| Problem::set(field, site, setting, true, message))
 }

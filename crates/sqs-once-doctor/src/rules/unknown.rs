@@ -52,38 +52,30 @@ pub(super) fn values(all: &Deployment) -> Vec<Problem> {
 
 fn of_mapping(consumer: &Consumer<'_>) -> Settings {
     let mapping = consumer.mapping;
+    let (failures, window) = (&mapping.reports_failures, &mapping.window);
     vec![
         ("EventSourceArn", consumer.queue.is_none()),
         ("FunctionName", consumer.function.is_none()),
-        (
-            "FunctionResponseTypes",
-            mapping.reports_failures.is_unknown(),
-        ),
+        ("FunctionResponseTypes", failures.is_unknown()),
         ("BatchSize", mapping.batch_size.is_unknown()),
-        (
-            "MaximumBatchingWindowInSeconds",
-            mapping.window.is_unknown(),
-        ),
+        ("MaximumBatchingWindowInSeconds", window.is_unknown()),
         ("ScalingConfig", mapping.maximum_concurrency.is_unknown()),
         ("ProvisionedPollerConfig", mapping.pollers.is_unknown()),
     ]
 }
 
 fn of_function(all: &Deployment, function: &Function) -> Settings {
+    let reserved = &function.reserved_concurrency;
     let has = |name| function.environment.contains_key(name);
     let is_judged = |name| match function.variable(name) {
         Field::Known(text, _) => literal(text).is_some(),
         field => field.is_missing(),
     };
-    let table = function.reference("SQS_ONCE_TABLE").known();
-    let has_table = table.is_some_and(|it| all.tables.iter().any(|of| it.is(&of.site.id)));
+    let has_table = all.table(function.reference("SQS_ONCE_TABLE")).is_some();
     let has_queue = all.queue(function.reference("SQS_ONCE_DLQ_URL")).is_some();
     let mut settings = vec![
         ("Timeout", function.timeout.is_unknown()),
-        (
-            "ReservedConcurrentExecutions",
-            function.reserved_concurrency.is_unknown(),
-        ),
+        ("ReservedConcurrentExecutions", reserved.is_unknown()),
         ("SQS_ONCE_TABLE", has("SQS_ONCE_TABLE") && !has_table),
         ("SQS_ONCE_DLQ_URL", has("SQS_ONCE_DLQ_URL") && !has_queue),
     ];
@@ -100,28 +92,22 @@ fn of_function(all: &Deployment, function: &Function) -> Settings {
 fn of_queue(all: &Deployment, queue: &Queue) -> Settings {
     let id = &queue.site.id;
     let target = &queue.dead_letter_queue;
+    let is_target_unknown = !target.is_missing() && all.queue(target).is_none();
+    let by_sqs = &queue.is_encrypted_by_sqs;
     let is_key_unknown = queue.kms_key.is_unknown() && queue.key.is_unknown();
     let mut senders = all.senders.iter();
     let is_sent_to = senders.any(|it| it.queue.known().is_some_and(|queue| queue.is(id)));
+    let is_policy_unknown = is_sent_to && queue.denies_plain_http.is_unknown();
     vec![
-        (
-            "deadLetterTargetArn",
-            !target.is_missing() && all.queue(target).is_none(),
-        ),
+        ("deadLetterTargetArn", is_target_unknown),
         ("maxReceiveCount", queue.max_receive_count.is_unknown()),
         ("VisibilityTimeout", queue.visibility_timeout.is_unknown()),
         ("FifoQueue", queue.is_fifo.is_unknown()),
         ("MessageRetentionPeriod", queue.retention.is_unknown()),
         ("DelaySeconds", queue.delay.is_unknown()),
         ("KmsMasterKeyId", is_key_unknown),
-        (
-            "SqsManagedSseEnabled",
-            queue.is_encrypted_by_sqs.is_unknown(),
-        ),
-        (
-            "The policy",
-            is_sent_to && queue.denies_plain_http.is_unknown(),
-        ),
+        ("SqsManagedSseEnabled", by_sqs.is_unknown()),
+        ("The policy", is_policy_unknown),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! The cases that a template's conditions make.
 
-use super::node::{Entry, Kind, Node};
+use super::node::{Entry, Node};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +54,7 @@ fn atoms(names: &BTreeSet<&str>, defined: &[Entry]) -> BTreeMap<String, Value> {
         let mut parts = vec![&definition.value];
         while let Some(part) = parts.pop() {
             match part.intrinsic() {
-                Some(("Fn::And" | "Fn::Or" | "Fn::Not", list)) => parts.extend(items(list)),
+                Some(("Fn::And" | "Fn::Or" | "Fn::Not", list)) => parts.extend(list.items()),
                 Some(("Condition", name)) => {
                     let name = name.scalar().unwrap_or_default();
                     left.extend(seen.insert(name).then_some(name));
@@ -129,7 +129,7 @@ fn completed(mut case: Case, defined: &[Entry]) -> Case {
 
 /// Whether a condition holds, if `case` decides it.
 fn holds(node: &Node, case: &Case) -> Option<bool> {
-    let all = |list| items(list).iter().map(|it| holds(it, case));
+    let all = |list| Node::items(list).iter().map(|it| holds(it, case));
     match node.intrinsic() {
         Some(("Fn::Not", list)) => all(list).next()?.map(|it| !it),
         Some(("Fn::And", list)) if all(list).any(|it| it == Some(false)) => Some(false),
@@ -138,12 +138,5 @@ fn holds(node: &Node, case: &Case) -> Option<bool> {
         Some(("Fn::Or", list)) => all(list).all(|it| it.is_some()).then_some(false),
         Some(("Condition", name)) => case.get(name.scalar()?).copied(),
         _ => case.get(&node.to_json().to_string()).copied(),
-    }
-}
-
-fn items(list: &Node) -> &[Node] {
-    match &list.kind {
-        Kind::Sequence { items, .. } => items,
-        _ => &[],
     }
 }

@@ -5,9 +5,9 @@
 
 use super::conditions::Case;
 use super::node::{Entry, Kind, Node};
-use crate::field::{Field, Path, Place, Step, below};
-use crate::model::{Form, Reference, Site, Target, literal};
-use serde_json::Value;
+use super::view::View;
+use crate::field::{Field, Path, Place, Step};
+use crate::model::{Form, Target, segments};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 
@@ -22,15 +22,7 @@ pub(crate) struct Evaluator<'a> {
     /// The conditions that are taken to hold, or not to hold.
     case: &'a Case,
     /// The resources that their conditions leave out.
-    absent: BTreeSet<&'a str>,
-}
-
-/// A value in the template, which may be absent.
-#[derive(Debug, Clone)]
-pub(crate) enum View<'a> {
-    Missing,
-    Unknown,
-    Node(&'a Node, Path),
+    pub(super) absent: BTreeSet<&'a str>,
 }
 
 impl<'a> Evaluator<'a> {
@@ -71,172 +63,53 @@ impl<'a> Evaluator<'a> {
         evaluator
     }
 
+    /// A resource, as it is written.
+    pub(crate) fn resource(&'a self, id: &str) -> View<'a> {
+        let path = vec!["Resources".into(), id.into()];
+        self.view(self.resources[id], path)
+    }
+
     /// The resource of this type that a value refers to.
     pub(crate) fn of_type(&self, target: &Field<Target>, kind: &str) -> Option<&'a str> {
         let target = target.known()?;
-        let mut resources = self.resources.iter();
-        let (id, _) = resources.find(|(id, resource)| {
-            target.is(id) && resource.get("Type").and_then(Node::scalar) == Some(kind)
-        })?;
-        Some(id)
+        let mut ids = self.resources.keys().copied();
+        ids.find(|id| target.is(id) && self.kind(id) == Some(kind))
     }
 
-    /// The value of the entry `name`.
-    pub(crate) fn get(&self, view: &View<'a>, name: &str) -> View<'a> {
-        let View::Node(node, path) = view else {
-            return view.clone();
-        };
-        if node.intrinsic().is_some() {
-            return View::Unknown;
+    /// A value as it is written.
+    pub(crate) fn view(&'a self, node: &'a Node, path: Path) -> View<'a> {
+        self.with(Field::Known(node, place(node, &path)))
+    }
+
+    pub(super) fn with(&'a self, node: Field<&'a Node>) -> View<'a> {
+        View {
+            evaluator: self,
+            node,
         }
-        // A macro, an include or a merge key may add this entry.
-        let is_open = |entry: &Entry| entry.key.starts_with("Fn::") || entry.key == "<<";
-        match (node.get(name), &node.kind) {
-            (Some(value), _) => self.resolve(value, below(path, &[name])),
-            (None, Kind::Mapping { entries, .. }) if !entries.iter().any(is_open) => View::Missing,
-            (None, _) => View::Unknown,
-        }
-    }
-
-    /// The value at a path below `view`.
-    pub(crate) fn dig(&self, view: &View<'a>, names: &[&str]) -> View<'a> {
-        names
-            .iter()
-            .fold(view.clone(), |view, name| self.get(&view, name))
-    }
-
-    /// The values of a list. A scalar counts as a list of one. Unknown if the list or one of its values is unknown.
-    pub(crate) fn list(&self, view: &View<'a>) -> Field<Vec<View<'a>>> {
-        let (node, path) = match view {
-            View::Missing => return Field::Missing,
-            View::Unknown => return Field::Unknown,
-            View::Node(node, path) => (node, path),
-        };
-        let Kind::Sequence { items, .. } = &node.kind else {
-            return Field::Known(vec![view.clone()], place(node, path));
-        };
-        let items = items.iter().enumerate().map(|(index, item)| {
-            let mut path = path.clone();
-            path.push(Step::Index(index));
-            self.resolve(item, path)
-        });
-        let items = items.filter(|item| !matches!(item, View::Missing));
-        Field::Known(items.collect(), place(node, path))
     }
 
     /// The value after its conditions: that of two equal branches, or of the branch that the case decides for.
-    pub(crate) fn resolve(&self, node: &'a Node, path: Path) -> View<'a> {
+    pub(super) fn resolve(&'a self, node: &'a Node, mut path: Path) -> View<'a> {
         if node.is_null() {
-            return View::Missing;
+            return self.with(Field::Missing);
         }
-        let branches = |node: &'a Node| match &node.kind {
-            Kind::Sequence { items, .. } => Some(items.as_slice()),
-            _ => None,
-        };
         match node.intrinsic() {
-            Some(("Ref", to)) if to.scalar() == Some("AWS::NoValue") => View::Missing,
-            Some(("Fn::If", arguments)) => match branches(arguments) {
-                Some([condition, yes, no]) => {
-                    let is_same = (yes.to_json() == no.to_json()).then_some(true);
-                    let holds = || self.case.get(condition.scalar()?).copied();
-                    let (index, branch) = match is_same.or_else(holds) {
-                        Some(true) => (1, yes),
-                        Some(false) => (2, no),
-                        None => return View::Unknown,
-                    };
-                    let mut path = path;
-                    path.extend(["Fn::If".into(), Step::Index(index)]);
-                    self.resolve(branch, path)
-                }
-                _ => View::Unknown,
-            },
-            _ => View::Node(node, path),
-        }
-    }
-
-    /// Whether a value is set, without its content.
-    pub(crate) fn known(&self, view: &View<'a>) -> Field<()> {
-        match view {
-            View::Missing => Field::Missing,
-            View::Unknown => Field::Unknown,
-            View::Node(node, _) if node.intrinsic().is_some() => Field::Unknown,
-            View::Node(node, path) => Field::Known((), place(node, path)),
-        }
-    }
-
-    /// Parses a value's canonical text.
-    pub(crate) fn field<T>(
-        &self,
-        view: &View<'a>,
-        parse: impl FnOnce(&str) -> Option<T>,
-    ) -> Field<T> {
-        match view {
-            View::Missing => Field::Missing,
-            View::Unknown => Field::Unknown,
-            View::Node(node, path) => match self.text(node).as_deref().and_then(parse) {
-                Some(value) => Field::Known(value, place(node, path)),
-                None => Field::Unknown,
-            },
-        }
-    }
-
-    /// A value as JSON, with texts as [`Evaluator::text`] returns them. A value that is unknown before the deployment is
-    /// null.
-    pub(crate) fn json(&self, view: &View<'a>) -> Value {
-        let View::Node(node, path) = view else {
-            return Value::Null;
-        };
-        let inner = |step: Step, value: &'a Node| {
-            let mut path = path.clone();
-            path.push(step);
-            self.json(&self.resolve(value, path))
-        };
-        match &node.kind {
-            Kind::Sequence { items, .. } => {
-                let items = items.iter().enumerate();
-                items
-                    .map(|(at, item)| inner(Step::Index(at), item))
-                    .collect()
+            Some(("Ref", to)) if to.scalar() == Some("AWS::NoValue") => self.with(Field::Missing),
+            Some(("Fn::If", arguments)) => {
+                let [condition, yes, no] = arguments.items() else {
+                    return self.with(Field::Unknown);
+                };
+                let is_same = (yes.to_json() == no.to_json()).then_some(true);
+                let holds = || self.case.get(condition.scalar()?).copied();
+                let (index, branch) = match is_same.or_else(holds) {
+                    Some(true) => (1, yes),
+                    Some(false) => (2, no),
+                    None => return self.with(Field::Unknown),
+                };
+                path.extend(["Fn::If".into(), Step::Index(index)]);
+                self.resolve(branch, path)
             }
-            Kind::Mapping { entries, .. } if node.intrinsic().is_none() => {
-                let entries = entries.iter();
-                let pairs = entries.map(|it| (it.key.clone(), inner((&*it.key).into(), &it.value)));
-                Value::Object(pairs.collect())
-            }
-            _ => {
-                let is_known =
-                    |text: &String| !text.contains("${") || self.target_of(text).is_some();
-                let text = self.text(node).filter(is_known);
-                text.map_or(Value::Null, Value::String)
-            }
-        }
-    }
-
-    /// A text without references.
-    pub(crate) fn literal(&self, view: &View<'a>) -> Field<String> {
-        self.field(view, literal)
-    }
-
-    /// The resource that a value refers to.
-    pub(crate) fn target(&self, view: &View<'a>) -> Field<Target> {
-        self.field(view, |text| self.target_of(text))
-    }
-
-    /// The literal text of the entry `name`.
-    pub(crate) fn literal_at(&self, view: &View<'a>, name: &str) -> Field<String> {
-        self.literal(&self.get(view, name))
-    }
-
-    /// The resource that the entry `name` refers to.
-    pub(crate) fn target_at(&self, view: &View<'a>, name: &str) -> Field<Target> {
-        self.target(&self.get(view, name))
-    }
-
-    /// The canonical text of a value that is set and known.
-    pub(crate) fn view_text(&self, view: &View<'a>) -> Option<String> {
-        match view {
-            View::Node(node, _) => self.text(node),
-            _ => None,
+            _ => self.view(node, path),
         }
     }
 
@@ -253,7 +126,7 @@ impl<'a> Evaluator<'a> {
         }
         // ARNs and URLs end in the resource's name.
         let name = match text.starts_with("arn:") || text.starts_with("http") {
-            true => name_at_the_end(text),
+            true => segments(text, &[':', '/']).pop().unwrap_or(text),
             false => text,
         };
         if let Some(target) = own(name) {
@@ -272,7 +145,7 @@ impl<'a> Evaluator<'a> {
         parameters.fold(text, |text, (name, default)| text.replace(name, default))
     }
 
-    fn kind(&self, id: &str) -> Option<&str> {
+    pub(super) fn kind(&self, id: &str) -> Option<&str> {
         self.resources.get(id)?.get("Type")?.scalar()
     }
 
@@ -293,35 +166,13 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// A reference to a queue, which needs this form.
-    pub(crate) fn reference(&self, site: &Site, view: &View<'a>, wanted: Form) -> Reference {
-        let value = self.field(view, |text| Some(text.to_owned()));
-        let text = value.known().map_or("", String::as_str);
-        let other = referred(text).filter(|(id, _)| match self.kind(id) {
-            Some(kind) => kind != "AWS::SQS::Queue",
-            None => self.absent.contains(id),
-        });
-        Reference {
-            site: site.clone(),
-            wanted,
-            found: self.form(text),
-            other: other.map(|(id, _)| id.to_owned()),
-            target: self.target(view),
-            value,
-        }
-    }
-
     /// The canonical text of a scalar or an intrinsic function. `None` if it is unknown.
     pub(crate) fn text(&self, node: &Node) -> Option<String> {
         if let Some(text) = node.scalar() {
             return (!text.contains("{{resolve:")).then(|| text.replace("${", "${!"));
         }
         let (function, argument) = node.intrinsic()?;
-        let list = match &argument.kind {
-            Kind::Sequence { items, .. } => items.as_slice(),
-            _ => &[],
-        };
-        match (function, list) {
+        match (function, argument.items()) {
             ("Fn::GetAtt", [resource, attribute]) => {
                 let (resource, attribute) = (resource.scalar()?, attribute.scalar()?);
                 Some(format!("${{{resource}.{attribute}}}"))
@@ -370,24 +221,9 @@ fn without_alias(text: &str) -> &str {
 }
 
 /// The resource of a text that is nothing but a reference, and the attribute.
-fn referred(text: &str) -> Option<(&str, &str)> {
+pub(super) fn referred(text: &str) -> Option<(&str, &str)> {
     let inside = text.strip_prefix("${")?.strip_suffix('}')?;
     Some(inside.split_once('.').unwrap_or((inside, "")))
-}
-
-/// Returns `orders` for `arn:aws:sqs:${AWS::Region}:${AWS::AccountId}:orders`. Skips `:` and `/` inside `${…}`.
-fn name_at_the_end(text: &str) -> &str {
-    let mut depth = 0usize;
-    let mut start = 0;
-    for (at, char) in text.char_indices() {
-        match char {
-            '{' => depth += 1,
-            '}' => depth = depth.saturating_sub(1),
-            ':' | '/' if depth == 0 => start = at + 1,
-            _ => {}
-        }
-    }
-    &text[start..]
 }
 
 pub(crate) fn place(node: &Node, path: &Path) -> Place {

@@ -7,18 +7,20 @@ mod node;
 mod permissions;
 mod resources;
 mod senders;
+mod view;
 mod write;
 
 use crate::error::ReadError;
-use crate::field::{Field, Path};
+use crate::field::{Field, Path, below};
 use crate::iam;
-use crate::model::{Deployment, Form, Format, Reference, Site, Target, Unread};
+use crate::model::{Deployment, Form, Format, Site, Target, Unread};
 use conditions::{Case, cases};
 pub(crate) use edit::{Change, apply};
-use evaluate::{Evaluator, View, place, place_at};
+use evaluate::{Evaluator, place, place_at};
 use node::{Entry, Kind, Node};
+use resources::{alarm, kms_key, mapping};
 use std::collections::BTreeMap;
-use std::time::Duration;
+use view::View;
 pub(crate) use write::{Style, snippet};
 
 /// Reads a template without its conditions, and then in each case of them.
@@ -37,7 +39,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<Deployment>, ReadError> {
     }
     let deployment = |case: &Case| {
         let template = Template {
-            evaluator: Evaluator::new(&root, case),
+            evaluator: &Evaluator::new(&root, case),
             root: &root,
             resources,
         };
@@ -58,7 +60,7 @@ fn unread(entry: &Entry, path: &Path) -> Unread {
 }
 
 struct Template<'a> {
-    evaluator: Evaluator<'a>,
+    evaluator: &'a Evaluator<'a>,
     root: &'a Node,
     resources: &'a [Entry],
 }
@@ -68,6 +70,13 @@ struct Resource<'a> {
     site: Site,
     kind: &'a str,
     properties: View<'a>,
+}
+
+impl<'a> Resource<'a> {
+    /// A property. Without properties, every one is missing.
+    fn at(&self, names: &[&str]) -> View<'a> {
+        self.properties.dig(names)
+    }
 }
 
 impl<'a> Template<'a> {
@@ -92,21 +101,19 @@ impl<'a> Template<'a> {
                     self.events(entry, &resource, &mut deployment);
                 }
                 "AWS::Lambda::EventSourceMapping" => {
-                    let function = self.behind_alias(self.target(&resource, "FunctionName"));
-                    let queue = self.target(&resource, "EventSourceArn");
-                    if self.may_be_sqs(&resource, &queue) {
-                        deployment.references.push(self.reference(
-                            &resource,
-                            &["EventSourceArn"],
-                            Form::Arn,
-                        ));
-                        let mapping = self.mapping(resource, function, queue);
+                    let function = resource.at(&["FunctionName"]).target();
+                    let function = self.behind_alias(function);
+                    let source = resource.at(&["EventSourceArn"]);
+                    if may_be_sqs(&resource, &source.target()) {
+                        let reference = source.reference(&resource.site, Form::Arn);
+                        deployment.references.push(reference);
+                        let mapping = mapping(resource, function, source.target());
                         deployment.mappings.push(mapping);
                     }
                 }
                 "AWS::SQS::Queue" => {
-                    let target = ["RedrivePolicy", "deadLetterTargetArn"];
-                    let reference = self.reference(&resource, &target, Form::Arn);
+                    let target = resource.at(&["RedrivePolicy", "deadLetterTargetArn"]);
+                    let reference = target.reference(&resource.site, Form::Arn);
                     deployment.references.push(reference);
                     deployment.queues.push(self.queue(resource));
                 }
@@ -114,9 +121,9 @@ impl<'a> Template<'a> {
                 "AWS::DynamoDB::Table" | "AWS::DynamoDB::GlobalTable" => {
                     deployment.tables.push(self.table(resource))
                 }
-                "AWS::KMS::Key" => deployment.keys.push(self.kms_key(resource)),
+                "AWS::KMS::Key" => deployment.keys.push(kms_key(resource)),
                 "AWS::CloudWatch::Alarm" => {
-                    let alarm = self.alarm(resource, &mut deployment.references);
+                    let alarm = alarm(resource, &mut deployment.references);
                     deployment.alarms.push(alarm);
                 }
                 "AWS::Pipes::Pipe" => deployment.pipes.push(self.pipe(resource)),
@@ -151,29 +158,28 @@ impl<'a> Template<'a> {
     }
 
     fn queue_policy(&self, policy: &Resource<'a>, deployment: &mut Deployment) {
-        let evaluator = &self.evaluator;
-        let named = match self.at(policy, &["Queues"]) {
-            View::Missing => self.at(policy, &["Queue"]),
+        let named = match policy.at(&["Queues"]) {
+            several if several.node.is_missing() => policy.at(&["Queue"]),
             several => several,
         };
-        let named = evaluator.list(&named);
+        let named = named.list();
         let targets: Vec<Field<Target>> = match named.known() {
-            Some(named) => named.iter().map(|it| evaluator.target(it)).collect(),
+            Some(named) => named.iter().map(View::target).collect(),
             None => vec![Field::Unknown],
         };
         for view in named.known().into_iter().flatten() {
-            let reference = evaluator.reference(&policy.site, view, Form::Url);
+            let reference = view.reference(&policy.site, Form::Url);
             deployment.references.push(reference);
         }
-        let document = evaluator.json(&self.at(policy, &["PolicyDocument"]));
-        let statements = evaluator.list(&self.at(policy, &["PolicyDocument", "Statement"]));
-        let place = statements.place().unwrap_or(&policy.site.place);
+        let document = policy.at(&["PolicyDocument"]).json();
+        let statements = policy.at(&["PolicyDocument", "Statement"]).node;
+        let place = policy.site.place_of(&statements);
         for queue in &mut deployment.queues {
             let id = queue.site.id.clone();
             let is_queue = |target: &Target| target.is(&id);
-            let names = |text: &str| match evaluator.form(text) {
+            let names = |text: &str| match self.evaluator.form(text) {
                 Some(Form::Name | Form::Url) => false,
-                _ => evaluator.target_of(text).is_none_or(|it| is_queue(&it)),
+                _ => (self.evaluator.target_of(text)).is_none_or(|it| is_queue(&it)),
             };
             if targets.iter().any(|it| it.known().is_some_and(is_queue)) {
                 let denies = iam::denies_plain_http(&document, names);
@@ -211,72 +217,17 @@ impl<'a> Template<'a> {
 
     fn resource(&self, entry: &'a Entry, id: &str, path: Path) -> Option<Resource<'a>> {
         let kind = entry.value.get("Type")?.scalar()?;
-        let here = View::Node(&entry.value, path.clone());
-        let mut properties = path.clone();
-        properties.push("Properties".into());
+        let condition = entry.value.get("Condition").and_then(Node::scalar);
         Some(Resource {
             site: Site {
                 id: id.to_owned(),
                 place: place_at(&path, entry.line, entry.column),
-                properties,
-                condition: entry
-                    .value
-                    .get("Condition")
-                    .and_then(Node::scalar)
-                    .map(str::to_owned),
+                properties: below(&path, &["Properties"]),
+                condition: condition.map(str::to_owned),
             },
             kind,
-            properties: self.evaluator.get(&here, "Properties"),
+            properties: self.evaluator.view(&entry.value, path).get("Properties"),
         })
-    }
-
-    fn at(&self, resource: &Resource<'a>, names: &[&str]) -> View<'a> {
-        // Without properties, every property is missing.
-        self.evaluator.dig(&resource.properties, names)
-    }
-
-    fn text(&self, resource: &Resource<'a>, names: &[&str]) -> Field<String> {
-        self.evaluator.literal(&self.at(resource, names))
-    }
-
-    fn number(&self, resource: &Resource<'a>, names: &[&str]) -> Field<u64> {
-        self.evaluator
-            .field(&self.at(resource, names), |text| text.parse().ok())
-    }
-
-    fn seconds(&self, resource: &Resource<'a>, names: &[&str]) -> Field<Duration> {
-        self.number(resource, names)
-            .and_then(|seconds| Some(Duration::from_secs(seconds)))
-    }
-
-    fn flag(&self, resource: &Resource<'a>, names: &[&str]) -> Field<bool> {
-        self.evaluator.field(&self.at(resource, names), flag)
-    }
-
-    fn target(&self, resource: &Resource<'a>, name: &str) -> Field<Target> {
-        self.evaluator.target(&self.at(resource, &[name]))
-    }
-
-    /// A resource's reference to a queue.
-    fn reference(&self, resource: &Resource<'a>, names: &[&str], wanted: Form) -> Reference {
-        let view = self.at(resource, names);
-        self.evaluator.reference(&resource.site, &view, wanted)
-    }
-
-    /// Whether the source may be a queue. Kinesis and other services have event source mappings too.
-    fn may_be_sqs(&self, mapping: &Resource<'a>, source: &Field<Target>) -> bool {
-        let of_others = [
-            "StartingPosition",
-            "SelfManagedEventSource",
-            "Topics",
-            "Queues",
-        ];
-        let is_missing = |name: &&str| matches!(self.at(mapping, &[name]), View::Missing);
-        match source {
-            Field::Known(Target::Other(arn), _) if arn.starts_with("arn:") => arn.contains(":sqs:"),
-            // A reference to the wrong resource is for a rule to find.
-            _ => of_others.iter().all(is_missing),
-        }
     }
 
     /// Resolves an alias or a version to its function.
@@ -290,19 +241,23 @@ impl<'a> Template<'a> {
         let Some(id) = self.evaluator.of_type(&target, kind) else {
             return target;
         };
-        let path: Path = vec!["Resources".into(), id.into()];
-        let resource = View::Node(self.evaluator.resources[id], path);
-        let names = ["Properties", property];
-        self.evaluator
-            .target(&self.evaluator.dig(&resource, &names))
+        let resource = self.evaluator.resource(id);
+        resource.dig(&["Properties", property]).target()
     }
 }
 
-/// Parses a boolean of YAML 1.1, which SAM reads.
-fn flag(text: &str) -> Option<bool> {
-    match &*text.to_ascii_lowercase() {
-        "true" | "yes" | "on" => Some(true),
-        "false" | "no" | "off" => Some(false),
-        _ => None,
+/// Whether the source may be a queue. Kinesis and other services have event source mappings too.
+fn may_be_sqs(mapping: &Resource<'_>, source: &Field<Target>) -> bool {
+    let of_others = [
+        "StartingPosition",
+        "SelfManagedEventSource",
+        "Topics",
+        "Queues",
+    ];
+    let is_missing = |name: &&str| mapping.at(&[name]).node.is_missing();
+    match source {
+        Field::Known(Target::Other(arn), _) if arn.starts_with("arn:") => arn.contains(":sqs:"),
+        // A reference to the wrong resource is for a rule to find.
+        _ => of_others.iter().all(is_missing),
     }
 }

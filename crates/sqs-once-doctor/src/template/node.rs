@@ -74,11 +74,17 @@ impl Node {
         }
     }
 
+    pub(crate) fn items(&self) -> &[Node] {
+        match &self.kind {
+            Kind::Sequence { items, .. } => items,
+            _ => &[],
+        }
+    }
+
     pub(crate) fn step(&self, step: &Step) -> Option<&Node> {
-        match (step, &self.kind) {
-            (Step::Key(key), _) => self.get(key),
-            (Step::Index(index), Kind::Sequence { items, .. }) => items.get(*index),
-            _ => None,
+        match step {
+            Step::Key(key) => self.get(key),
+            Step::Index(index) => self.items().get(*index),
         }
     }
 
@@ -106,18 +112,13 @@ impl Node {
         let resources = self.get("Resources").map_or(&[][..], Node::entries);
         let own = resources.iter().filter_map(|it| it.value.get("Condition"));
         names.extend(own.filter_map(Node::scalar));
-        if let Some(("Fn::If", arguments)) = self.intrinsic()
-            && let Kind::Sequence { items, .. } = &arguments.kind
-        {
-            names.extend(items.first().and_then(Node::scalar));
+        if let Some(("Fn::If", arguments)) = self.intrinsic() {
+            names.extend(arguments.items().first().and_then(Node::scalar));
         }
-        match &self.kind {
-            Kind::Scalar { .. } => {}
-            Kind::Sequence { items, .. } => items.iter().for_each(|it| it.conditions(names)),
-            Kind::Mapping { entries, .. } => {
-                entries.iter().for_each(|it| it.value.conditions(names));
-            }
-        }
+        let inner = self.entries().iter().map(|it| &it.value);
+        inner
+            .chain(self.items())
+            .for_each(|it| it.conditions(names));
     }
 
     /// The value as JSON with every scalar as a string, for comparing documents.
@@ -157,13 +158,7 @@ impl<'a> Reader<'a> {
             return Err(ReadError::TooLarge);
         }
         let range = self.range(span);
-        let node = |kind, range| Node {
-            kind,
-            span: range,
-            line: span.start.line(),
-            column: span.start.col(),
-        };
-        let (read, anchor, tag) = match event {
+        let (kind, end, anchor, tag) = match event {
             Event::Alias(anchor) => {
                 let read = self.anchors.get(&anchor).ok_or(ReadError::TooLarge)?;
                 self.nodes += size(read);
@@ -172,7 +167,7 @@ impl<'a> Reader<'a> {
             Event::Scalar(text, style, anchor, tag) => {
                 let is_plain = style == ScalarStyle::Plain;
                 let text = text.into_owned();
-                (node(Kind::Scalar { text, is_plain }, range), anchor, tag)
+                (Kind::Scalar { text, is_plain }, range.end, anchor, tag)
             }
             Event::SequenceStart(anchor, tag) => {
                 let mut items = Vec::new();
@@ -183,8 +178,7 @@ impl<'a> Reader<'a> {
                     }
                 };
                 let is_flow = self.text[range.start..].starts_with('[');
-                let kind = Kind::Sequence { items, is_flow };
-                (node(kind, range.start..end.max(range.start)), anchor, tag)
+                (Kind::Sequence { items, is_flow }, end, anchor, tag)
             }
             Event::MappingStart(anchor, tag) => {
                 let mut entries = Vec::new();
@@ -213,10 +207,15 @@ impl<'a> Reader<'a> {
                     });
                 };
                 let is_flow = self.text[range.start..].starts_with('{');
-                let kind = Kind::Mapping { entries, is_flow };
-                (node(kind, range.start..end.max(range.start)), anchor, tag)
+                (Kind::Mapping { entries, is_flow }, end, anchor, tag)
             }
             _ => return Err(ReadError::NoResources),
+        };
+        let read = Node {
+            kind,
+            span: range.start..end.max(range.start),
+            line: span.start.line(),
+            column: span.start.col(),
         };
         let read = match tag {
             Some(tag) => long_form(read, &tag),
@@ -236,12 +235,8 @@ impl<'a> Reader<'a> {
 }
 
 fn size(node: &Node) -> usize {
-    let inner: usize = match &node.kind {
-        Kind::Scalar { .. } => 0,
-        Kind::Sequence { items, .. } => items.iter().map(size).sum(),
-        Kind::Mapping { entries, .. } => entries.iter().map(|entry| size(&entry.value)).sum(),
-    };
-    1 + inner
+    let inner = node.entries().iter().map(|entry| &entry.value);
+    1 + inner.chain(node.items()).map(size).sum::<usize>()
 }
 
 /// `!GetAtt Queue.Arn` is `{"Fn::GetAtt": ["Queue", "Arn"]}`.

@@ -1,24 +1,25 @@
 //! Permissions that a template grants to a function.
 
 use super::Resource;
-use super::evaluate::{Evaluator, View, place};
+use super::evaluate::{Evaluator, place};
 use super::node::Node;
+use super::view::View;
 use crate::field::{Field, Path, below};
 use crate::iam;
 use crate::model::{Extend, Form, Permissions, Scope, Statement, Target};
 
 /// The permissions of the function's role: inline policies, SAM policies, and policies attached to the role.
 pub(super) fn of_function<'a>(
-    evaluator: &Evaluator<'a>,
+    evaluator: &'a Evaluator<'a>,
     function: &Resource<'a>,
-    shared_policies: View<'a>,
+    shared_policies: Option<View<'a>>,
 ) -> Permissions {
     let mut reader = Reader {
         evaluator,
         permissions: Permissions::complete(),
     };
     let is_sam = function.kind == "AWS::Serverless::Function";
-    let role = evaluator.target_at(&function.properties, "Role");
+    let role = function.at(&["Role"]).target();
     let role_id = match (evaluator.of_type(&role, "AWS::IAM::Role"), role) {
         (Some(id), _) => id.to_owned(),
         (None, Field::Missing) if is_sam => {
@@ -35,13 +36,13 @@ pub(super) fn of_function<'a>(
         let Some(properties) = resource.get("Properties") else {
             continue;
         };
-        let properties = View::Node(properties, path);
+        let properties = evaluator.view(properties, path);
         match kind {
             Some("AWS::IAM::Role") if *id == role_id => reader.role(&properties),
             Some("AWS::IAM::Policy" | "AWS::IAM::ManagedPolicy" | "AWS::IAM::RolePolicy")
-                if is_attached(evaluator, &properties, &role_id) =>
+                if is_attached(&properties, &role_id) =>
             {
-                reader.document(&evaluator.get(&properties, "PolicyDocument"));
+                reader.document(&properties.get("PolicyDocument"));
             }
             Some("AWS::Serverless::Connector") => reader.permissions.is_complete = false,
             _ => {}
@@ -56,25 +57,30 @@ pub(super) fn of_function<'a>(
     reader.permissions
 }
 
-fn is_attached<'a>(evaluator: &Evaluator<'a>, policy: &View<'a>, role: &str) -> bool {
-    let is_role = |view: &View<'a>| {
-        let target = evaluator.target(view);
-        evaluator.view_text(view) == Some(format!("${{{role}}}"))
-            || target.known().is_some_and(|target| target.is(role))
+fn is_attached(policy: &View<'_>, role: &str) -> bool {
+    let is_role = |view: &View<'_>| {
+        view.text().known() == Some(&format!("${{{role}}}"))
+            || view.target().known().is_some_and(|it| it.is(role))
     };
-    let roles = evaluator.list(&evaluator.get(policy, "Roles"));
-    roles.known().into_iter().flatten().any(is_role) || is_role(&evaluator.get(policy, "RoleName"))
+    policy.get("Roles").items().iter().any(is_role) || is_role(&policy.get("RoleName"))
 }
 
-struct Reader<'e, 'a> {
-    evaluator: &'e Evaluator<'a>,
+/// The path of a value that may be a list.
+fn list_at(view: &View<'_>) -> Option<Path> {
+    let is_list = |node: &&&Node| node.entries().is_empty();
+    view.node.known().filter(is_list)?;
+    Some(view.node.place()?.path.clone())
+}
+
+struct Reader<'a> {
+    evaluator: &'a Evaluator<'a>,
     permissions: Permissions,
 }
 
-impl<'a> Reader<'_, 'a> {
+impl<'a> Reader<'a> {
     /// The policies of a list. The permissions are incomplete if the list is unknown.
     fn list(&mut self, view: &View<'a>) -> Vec<View<'a>> {
-        match self.evaluator.list(view) {
+        match view.list() {
             Field::Known(policies, _) => return policies,
             Field::Unknown => self.permissions.is_complete = false,
             Field::Missing => {}
@@ -83,20 +89,21 @@ impl<'a> Reader<'_, 'a> {
     }
 
     fn role(&mut self, role: &View<'a>) {
-        for policy in self.list(&self.evaluator.get(role, "Policies")) {
-            self.document(&self.evaluator.get(&policy, "PolicyDocument"));
+        for policy in self.list(&role.get("Policies")) {
+            self.document(&policy.get("PolicyDocument"));
         }
-        self.managed(&self.evaluator.get(role, "ManagedPolicyArns"));
+        self.managed(&role.get("ManagedPolicyArns"));
     }
 
     fn managed(&mut self, list: &View<'a>) {
         for policy in self.list(list) {
-            let View::Node(node, path) = &policy else {
+            let Some(place) = policy.node.place() else {
                 self.permissions.is_complete = false;
                 continue;
             };
-            let name = self.evaluator.text(node).unwrap_or_default();
-            if !self.permissions.add_managed(&name, place(node, path)) {
+            let text = policy.text();
+            let name = text.known().map_or("", String::as_str);
+            if !self.permissions.add_managed(name, place.clone()) {
                 self.own_managed_policy(&policy);
             }
         }
@@ -104,36 +111,31 @@ impl<'a> Reader<'_, 'a> {
 
     /// A customer-managed policy that the template defines.
     fn own_managed_policy(&mut self, policy: &View<'a>) {
-        let target = self.evaluator.target(policy);
-        match self.evaluator.of_type(&target, "AWS::IAM::ManagedPolicy") {
+        let kind = "AWS::IAM::ManagedPolicy";
+        match self.evaluator.of_type(&policy.target(), kind) {
             Some(id) => {
-                let path: Path = vec!["Resources".into(), id.into()];
-                let policy = View::Node(self.evaluator.resources[id], path);
-                let names = ["Properties", "PolicyDocument"];
-                self.document(&self.evaluator.dig(&policy, &names));
+                let policy = self.evaluator.resource(id);
+                self.document(&policy.dig(&["Properties", "PolicyDocument"]));
             }
             None => self.permissions.is_complete = false,
         }
     }
 
     /// `Policies` of a SAM function: templates, statements, documents and names of managed policies.
-    fn sam(&mut self, function: &Resource<'a>, shared: View<'a>) {
+    fn sam(&mut self, function: &Resource<'a>, shared: Option<View<'a>>) {
         let is_sqs = |event: &Node| event.get("Type").and_then(Node::scalar) == Some("SQS");
-        if let View::Node(events, path) = self.evaluator.get(&function.properties, "Events")
+        if let Field::Known(events, place) = function.at(&["Events"]).node
             && events.entries().iter().any(|event| is_sqs(&event.value))
         {
             // SAM attaches this policy to the role of a function with an SQS event.
-            let place = place(events, &path);
             self.permissions
                 .add_managed("AWSLambdaSQSQueueExecutionRole", place);
         }
-        let own = self.evaluator.get(&function.properties, "Policies");
-        let is_missing = matches!(own, View::Missing);
-        for policies in [shared, own] {
-            if let View::Node(node, path) = &policies
-                && node.entries().is_empty()
-            {
-                self.permissions.extend = Some(Extend::SamPolicies(path.clone()));
+        let own = function.at(&["Policies"]);
+        let is_missing = own.node.is_missing();
+        for policies in shared.into_iter().chain([own]) {
+            if let Some(path) = list_at(&policies) {
+                self.permissions.extend = Some(Extend::SamPolicies(path));
             }
             for policy in self.list(&policies) {
                 self.sam_policy(&policy);
@@ -146,7 +148,7 @@ impl<'a> Reader<'_, 'a> {
     }
 
     fn sam_policy(&mut self, policy: &View<'a>) {
-        let View::Node(node, path) = policy else {
+        let Field::Known(node, place) = &policy.node else {
             self.permissions.is_complete = false;
             return;
         };
@@ -161,31 +163,26 @@ impl<'a> Reader<'_, 'a> {
                 let Some((actions, parameter)) = iam::sam_policy_template(&template.key) else {
                     return;
                 };
-                let view = self.evaluator.dig(policy, &[&template.key, parameter]);
-                let form = self.evaluator.view_text(&view);
-                let form = form.and_then(|text| self.evaluator.form(&text));
-                let scope = match self.evaluator.target(&view) {
+                let view = policy.dig(&[&template.key, parameter]);
+                let form = view.text();
+                let form = form.known().and_then(|text| self.evaluator.form(text));
+                let is_other = parameter == "QueueName" && form.is_some_and(|it| it != Form::Name);
+                let scope = match view.target() {
                     // The template would become an ARN with a URL or an ARN in it.
-                    Field::Known(..)
-                        if parameter == "QueueName" && form.is_some_and(|it| it != Form::Name) =>
-                    {
-                        Scope::One(Target::Other(String::new()))
-                    }
+                    Field::Known(..) if is_other => Scope::One(Target::Other(String::new())),
                     Field::Known(target, _) => Scope::One(target),
                     _ => Scope::Unknown,
                 };
-                self.permissions.add(place(node, path), actions, scope);
+                self.permissions.add(place.clone(), actions, scope);
             }
             _ => self.managed(policy),
         }
     }
 
     fn document(&mut self, document: &View<'a>) {
-        let statements = self.evaluator.get(document, "Statement");
-        if let View::Node(node, path) = &statements
-            && node.entries().is_empty()
-        {
-            self.permissions.extend = Some(Extend::Statements(path.clone()));
+        let statements = document.get("Statement");
+        if let Some(path) = list_at(&statements) {
+            self.permissions.extend = Some(Extend::Statements(path));
         }
         for statement in self.list(&statements) {
             self.statement(&statement);
@@ -195,15 +192,16 @@ impl<'a> Reader<'_, 'a> {
     fn statement(&mut self, view: &View<'a>) {
         let evaluator = self.evaluator;
         let texts = |name: &str| -> Option<Vec<Option<String>>> {
-            let list = evaluator.list(&evaluator.get(view, name));
-            let texts = list.known()?.iter().map(|it| evaluator.view_text(it));
+            let list = view.get(name).list();
+            let texts = list.known()?.iter().map(|it| it.text().known().cloned());
             Some(texts.collect())
         };
         let actions: Option<Vec<String>> =
             texts("Action").and_then(|all| all.into_iter().collect());
-        let effect = evaluator.literal_at(view, "Effect");
+        let effect = view.get("Effect").literal();
         // `NotAction` and similar elements allow actions that they do not list.
-        let (View::Node(node, path), Some(actions), Some(effect)) = (view, actions, effect.known())
+        let (Field::Known(node, own), Some(actions), Some(effect)) =
+            (&view.node, actions, effect.known())
         else {
             self.permissions.is_complete = false;
             return;
@@ -226,8 +224,8 @@ impl<'a> Reader<'_, 'a> {
             false => "Action",
         };
         let place = match node.get(name) {
-            Some(value) => place(value, &below(path, &[name])),
-            None => place(node, path),
+            Some(value) => place(value, &below(&own.path, &[name])),
+            None => own.clone(),
         };
         self.permissions.statements.push(Statement {
             place,

@@ -1,75 +1,65 @@
 //! The resources of a template.
 
-use super::evaluate::{View, place_at};
 use super::node::Entry;
-use super::{Resource, Template, flag, permissions, unread};
-use crate::field::{Field, Path, below};
+use super::view::View;
+use super::{Resource, Template, permissions, unread};
+use crate::field::{Field, below};
 use crate::iam;
 use crate::model::{
     Alarm, Deployment, Form, Function, Key, Mapping, Metric, Pollers, Queue, Reference, Table,
     Target,
 };
-use std::time::Duration;
 
 impl<'a> Template<'a> {
     /// A function's property, or its default in SAM's `Globals`.
     fn function_property(&self, resource: &Resource<'a>, name: &str) -> View<'a> {
-        match self.at(resource, &[name]) {
-            View::Missing if resource.kind == "AWS::Serverless::Function" => {
-                self.globals(&["Function", name])
-            }
-            given => given,
+        let own = resource.at(&[name]);
+        match resource.kind == "AWS::Serverless::Function" && own.node.is_missing() {
+            true => self.globals(&["Function", name]).unwrap_or(own),
+            false => own,
         }
     }
 
-    fn globals(&self, names: &[&str]) -> View<'a> {
-        let Some(globals) = self.root.get("Globals") else {
-            return View::Missing;
-        };
-        let globals = View::Node(globals, vec!["Globals".into()]);
-        self.evaluator.dig(&globals, names)
+    fn globals(&self, names: &[&str]) -> Option<View<'a>> {
+        let globals = self.root.get("Globals")?;
+        let globals = self.evaluator.view(globals, vec!["Globals".into()]);
+        Some(globals.dig(names))
     }
 
     pub(super) fn function(&self, resource: &Resource<'a>) -> Function {
-        let evaluator = &self.evaluator;
         let property = |name| self.function_property(resource, name);
-        let number = |name| evaluator.field(&property(name), |text| text.parse::<u64>().ok());
+        let metadata = self.evaluator.resource(&resource.site.id).get("Metadata");
         let shared_policies = self.globals(&["Function", "Policies"]);
         let mut function = Function {
             site: resource.site.clone(),
-            role: evaluator.field(&property("Role"), |text| Some(text.to_owned())),
-            timeout: number("Timeout").and_then(|seconds| Some(Duration::from_secs(seconds))),
-            runtime: evaluator.literal(&property("Runtime")),
-            code: evaluator.literal(&property("CodeUri")),
-            binary: evaluator.literal(&evaluator.dig(
-                &View::Node(evaluator.resources[&*resource.site.id], Path::new()),
-                &["Metadata", "BuildProperties", "Binary"],
-            )),
-            memory_mb: number("MemorySize").and_then(|size| u32::try_from(size).ok()),
-            capacity_provider: evaluator.known(&property("CapacityProviderConfig")),
-            reserved_concurrency: number("ReservedConcurrentExecutions"),
+            role: property("Role").text(),
+            timeout: property("Timeout").seconds(),
+            runtime: property("Runtime").literal(),
+            code: property("CodeUri").literal(),
+            binary: metadata.dig(&["BuildProperties", "Binary"]).literal(),
+            memory_mb: property("MemorySize").field(|text| text.parse().ok()),
+            capacity_provider: property("CapacityProviderConfig").is_set(),
+            reserved_concurrency: property("ReservedConcurrentExecutions").number(),
             environment: Default::default(),
             references: Default::default(),
             has_async_dead_letters: ["DeadLetterQueue", "DeadLetterConfig", "EventInvokeConfig"]
                 .into_iter()
-                .any(|name| !matches!(property(name), View::Missing)),
-            permissions: permissions::of_function(evaluator, resource, shared_policies),
+                .any(|name| !property(name).node.is_missing()),
+            permissions: permissions::of_function(self.evaluator, resource, shared_policies),
         };
-        let own = self.at(resource, &["Environment", "Variables"]);
+        let own = resource.at(&["Environment", "Variables"]);
         let shared = match resource.kind {
             "AWS::Serverless::Function" => self.globals(&["Function", "Environment", "Variables"]),
-            _ => View::Missing,
+            _ => None,
         };
-        for variables in [shared, own] {
-            let View::Node(node, _) = &variables else {
+        for variables in shared.into_iter().chain([own]) {
+            let Some(node) = variables.node.known() else {
                 continue;
             };
             for entry in node.entries().iter().filter(|_| node.intrinsic().is_none()) {
-                let view = evaluator.get(&variables, &entry.key);
-                let name = || entry.key.clone();
-                let text = evaluator.field(&view, |text| Some(text.to_owned()));
-                function.environment.insert(name(), text);
-                function.references.insert(name(), evaluator.target(&view));
+                let (name, value) = (&entry.key, variables.get(&entry.key));
+                function.environment.insert(name.clone(), value.text());
+                function.references.insert(name.clone(), value.target());
             }
         }
         function
@@ -82,12 +72,11 @@ impl<'a> Template<'a> {
         function: &Resource<'a>,
         deployment: &mut Deployment,
     ) {
-        let View::Node(events, path) = self.at(function, &["Events"]) else {
+        let Field::Known(events, place) = function.at(&["Events"]).node else {
             return;
         };
         for event in events.entries() {
-            let mut path = path.clone();
-            path.push((&*event.key).into());
+            let path = below(&place.path, &[&event.key]);
             let id = format!("{}.{}", entry.key, event.key);
             let Some(event) = self.resource(event, &id, path.clone()) else {
                 deployment.unread.push(unread(event, &path));
@@ -97,14 +86,14 @@ impl<'a> Template<'a> {
                 "SQS" => {
                     let name = function.site.id.clone();
                     let function = Field::Known(Target::Own(name), event.site.place.clone());
-                    let queue = self.target(&event, "Queue");
-                    let reference = self.reference(&event, &["Queue"], Form::Arn);
+                    let queue = event.at(&["Queue"]);
+                    let reference = queue.reference(&event.site, Form::Arn);
                     deployment.references.push(reference);
-                    let mapping = self.mapping(event, function, queue);
+                    let mapping = mapping(event, function, queue.target());
                     deployment.mappings.push(mapping);
                 }
                 // SAM creates the queue and its mapping itself.
-                "SNS" if !matches!(self.at(&event, &["SqsSubscription"]), View::Missing) => {
+                "SNS" if !event.at(&["SqsSubscription"]).node.is_missing() => {
                     deployment.has_more = true;
                 }
                 _ => {}
@@ -112,66 +101,24 @@ impl<'a> Template<'a> {
         }
     }
 
-    pub(super) fn mapping(
-        &self,
-        resource: Resource<'a>,
-        function: Field<Target>,
-        queue: Field<Target>,
-    ) -> Mapping {
-        let types = self.at(&resource, &["FunctionResponseTypes"]);
-        let reports_failures = self.evaluator.list(&types).and_then(|types| {
-            let types = types.iter();
-            let types = types.map(|name| self.evaluator.literal(name).known().cloned());
-            let types: Vec<Option<String>> = types.collect();
-            match types.contains(&Some("ReportBatchItemFailures".to_owned())) {
-                false if types.contains(&None) => None,
-                reports => Some(reports),
-            }
-        });
-        Mapping {
-            filter: self
-                .evaluator
-                .list(&self.at(&resource, &["FilterCriteria", "Filters"]))
-                .and_then(|filters| (!filters.is_empty()).then_some(())),
-            reports_failures,
-            batch_size: self.number(&resource, &["BatchSize"]),
-            window: self.seconds(&resource, &["MaximumBatchingWindowInSeconds"]),
-            maximum_concurrency: self.number(&resource, &["ScalingConfig", "MaximumConcurrency"]),
-            pollers: self
-                .evaluator
-                .known(&self.at(&resource, &["ProvisionedPollerConfig"]))
-                .and_then(|()| {
-                    let count = |name| self.number(&resource, &["ProvisionedPollerConfig", name]);
-                    Some(Pollers {
-                        minimum: count("MinimumPollers"),
-                        maximum: count("MaximumPollers"),
-                    })
-                }),
-            is_enabled: self.flag(&resource, &["Enabled"]),
-            site: resource.site,
-            function,
-            queue,
-        }
-    }
-
     pub(super) fn queue(&self, resource: Resource<'a>) -> Queue {
+        let at = |name| resource.at(&[name]);
+        let redrive = at("RedrivePolicy");
         Queue {
             arn: Field::Unknown,
-            name: self.text(&resource, &["QueueName"]),
-            is_fifo: self.flag(&resource, &["FifoQueue"]),
-            visibility_timeout: self.seconds(&resource, &["VisibilityTimeout"]),
-            retention: self.seconds(&resource, &["MessageRetentionPeriod"]),
-            delay: self.seconds(&resource, &["DelaySeconds"]),
-            content_based_deduplication: self.flag(&resource, &["ContentBasedDeduplication"]),
-            throughput_limit: self.text(&resource, &["FifoThroughputLimit"]),
-            deduplication_scope: self.text(&resource, &["DeduplicationScope"]),
-            dead_letter_queue: self
-                .evaluator
-                .target(&self.at(&resource, &["RedrivePolicy", "deadLetterTargetArn"])),
-            max_receive_count: self.number(&resource, &["RedrivePolicy", "maxReceiveCount"]),
-            is_encrypted_by_sqs: self.flag(&resource, &["SqsManagedSseEnabled"]),
-            kms_key: self.text(&resource, &["KmsMasterKeyId"]),
-            key: self.key(&resource, &["KmsMasterKeyId"]),
+            name: at("QueueName").literal(),
+            is_fifo: at("FifoQueue").flag(),
+            visibility_timeout: at("VisibilityTimeout").seconds(),
+            retention: at("MessageRetentionPeriod").seconds(),
+            delay: at("DelaySeconds").seconds(),
+            content_based_deduplication: at("ContentBasedDeduplication").flag(),
+            throughput_limit: at("FifoThroughputLimit").literal(),
+            deduplication_scope: at("DeduplicationScope").literal(),
+            dead_letter_queue: redrive.get("deadLetterTargetArn").target(),
+            max_receive_count: redrive.get("maxReceiveCount").number(),
+            is_encrypted_by_sqs: at("SqsManagedSseEnabled").flag(),
+            kms_key: at("KmsMasterKeyId").literal(),
+            key: self.key(&at("KmsMasterKeyId")),
             denies_plain_http: Field::Missing,
             admits: Vec::new(),
             site: resource.site,
@@ -179,138 +126,159 @@ impl<'a> Template<'a> {
     }
 
     pub(super) fn table(&self, resource: Resource<'a>) -> Table {
-        let schema = self.evaluator.list(&self.at(&resource, &["KeySchema"]));
+        let at = |name| resource.at(&[name]);
+        let schema = at("KeySchema").items();
         let key = |kind: &str| {
-            let keys = schema.known()?;
-            let key = keys.iter().find(|key| {
-                let kind_of = self.evaluator.literal_at(key, "KeyType");
-                kind_of.known().is_some_and(|of| of == kind)
-            })?;
-            Some(self.evaluator.literal_at(key, "AttributeName"))
+            let is_of = |key: &&View<'a>| {
+                let of = key.get("KeyType").literal();
+                of.known().is_some_and(|of| of == kind)
+            };
+            let key = schema.iter().find(is_of)?;
+            Some(key.get("AttributeName").literal())
         };
-        let types = self.at(&resource, &["AttributeDefinitions"]);
-        let types = self.evaluator.list(&types);
-        let attribute_type = |definition: &View<'a>| {
-            let of = |name: &str| self.evaluator.literal_at(definition, name).known().cloned();
+        let types = at("AttributeDefinitions").items().into_iter();
+        let attribute_type = |definition: View<'a>| {
+            let of = |name: &str| definition.get(name).literal().known().cloned();
             of("AttributeName").zip(of("AttributeType"))
         };
-        let types = types.known().into_iter().flatten();
+        let ttl = at("TimeToLiveSpecification");
+        let consistency = at("MultiRegionConsistency").literal();
         Table {
-            name: self.text(&resource, &["TableName"]),
+            name: at("TableName").literal(),
             partition_key: key("HASH").unwrap_or(Field::Unknown),
             sort_key: key("RANGE").unwrap_or(Field::Missing),
             attribute_types: types.filter_map(attribute_type).collect(),
-            ttl_attribute: self.text(&resource, &["TimeToLiveSpecification", "AttributeName"]),
-            ttl_is_enabled: self.flag(&resource, &["TimeToLiveSpecification", "Enabled"]),
+            ttl_attribute: ttl.get("AttributeName").literal(),
+            ttl_is_enabled: ttl.get("Enabled").flag(),
             is_protected: match resource.kind {
-                "AWS::DynamoDB::GlobalTable" => self.protected_replicas(&resource),
-                _ => self.flag(&resource, &["DeletionProtectionEnabled"]),
+                "AWS::DynamoDB::GlobalTable" => protected_replicas(&resource),
+                _ => at(PROTECTED).flag(),
             },
-            is_strongly_consistent: self
-                .text(&resource, &["MultiRegionConsistency"])
-                .and_then(|mode| Some(mode == "STRONG")),
-            key: self.key(&resource, &["SSESpecification", "KMSMasterKeyId"]),
+            is_strongly_consistent: consistency.and_then(|mode| Some(mode == "STRONG")),
+            key: self.key(&resource.at(&["SSESpecification", "KMSMasterKeyId"])),
             site: resource.site,
         }
     }
 
-    /// Whether every replica of a global table is protected, at the place of the first that is not.
-    fn protected_replicas(&self, table: &Resource<'a>) -> Field<bool> {
-        const NAME: &str = "DeletionProtectionEnabled";
-        let replicas = self.evaluator.list(&self.at(table, &["Replicas"]));
-        let mut all = Field::Unknown;
-        for replica in replicas.known().into_iter().flatten() {
-            let own = self
-                .evaluator
-                .field(&self.evaluator.get(replica, NAME), flag);
-            match (own, replica) {
-                (Field::Known(true, place), _) => all = Field::Known(true, place),
-                (Field::Missing, View::Node(node, path)) => {
-                    let path = below(path, &[NAME]);
-                    return Field::Known(false, place_at(&path, node.line, node.column));
+    /// The key that a value refers to, also by its alias.
+    fn key(&self, value: &View<'a>) -> Field<Target> {
+        self.behind(value.target(), "AWS::KMS::Alias", "TargetKeyId")
+    }
+}
+
+pub(super) fn mapping(
+    resource: Resource<'_>,
+    function: Field<Target>,
+    queue: Field<Target>,
+) -> Mapping {
+    let at = |name| resource.at(&[name]);
+    let reports_failures = at("FunctionResponseTypes").list().and_then(|types| {
+        let types = types.iter().map(|name| name.literal().known().cloned());
+        let types: Vec<Option<String>> = types.collect();
+        match types.contains(&Some("ReportBatchItemFailures".to_owned())) {
+            false if types.contains(&None) => None,
+            reports => Some(reports),
+        }
+    });
+    let filters = resource.at(&["FilterCriteria", "Filters"]).list();
+    let pollers = at("ProvisionedPollerConfig");
+    Mapping {
+        filter: filters.and_then(|filters| (!filters.is_empty()).then_some(())),
+        reports_failures,
+        batch_size: at("BatchSize").number(),
+        window: at("MaximumBatchingWindowInSeconds").seconds(),
+        maximum_concurrency: at("ScalingConfig").get("MaximumConcurrency").number(),
+        pollers: pollers.is_set().and_then(|()| {
+            Some(Pollers {
+                minimum: pollers.get("MinimumPollers").number(),
+                maximum: pollers.get("MaximumPollers").number(),
+            })
+        }),
+        is_enabled: at("Enabled").flag(),
+        site: resource.site,
+        function,
+        queue,
+    }
+}
+
+const PROTECTED: &str = "DeletionProtectionEnabled";
+
+/// Whether every replica of a global table is protected, at the place of the first that is not.
+fn protected_replicas(table: &Resource<'_>) -> Field<bool> {
+    let mut all = Field::Unknown;
+    for replica in table.at(&["Replicas"]).items() {
+        match (replica.get(PROTECTED).flag(), replica.node) {
+            (Field::Known(true, place), _) => all = Field::Known(true, place),
+            (Field::Missing, Field::Known(_, mut place)) => {
+                place.path.push(PROTECTED.into());
+                return Field::Known(false, place);
+            }
+            (unprotected, _) => return unprotected,
+        }
+    }
+    all
+}
+
+pub(super) fn alarm(resource: Resource<'_>, references: &mut Vec<Reference>) -> Alarm {
+    let mut metrics = Vec::new();
+    let own = &resource.properties;
+    let mut add = |view: &View<'_>| metrics.push(metric(&resource, view, references));
+    match own.get("Metrics").list() {
+        Field::Missing => add(own),
+        Field::Unknown => metrics.push(Metric::UNKNOWN),
+        Field::Known(several, _) => {
+            for one in several {
+                let one = one.dig(&["MetricStat", "Metric"]);
+                if !one.node.is_missing() {
+                    add(&one);
                 }
-                (unprotected, _) => return unprotected,
             }
         }
-        all
     }
+    let threshold = own.get("Threshold").field(|it| it.parse().ok());
+    let operator = own.get("ComparisonOperator").literal();
+    Alarm {
+        rings_at_one: Alarm::rings(threshold, &operator),
+        site: resource.site,
+        metrics,
+    }
+}
 
-    pub(super) fn alarm(&self, resource: Resource<'a>, references: &mut Vec<Reference>) -> Alarm {
-        let evaluator = &self.evaluator;
-        let mut metrics = Vec::new();
-        let own = &resource.properties;
-        let several = evaluator.get(own, "Metrics");
-        let mut metric = |view: &View<'a>| metrics.push(self.metric(&resource, view, references));
-        match evaluator.list(&several) {
-            Field::Missing => metric(own),
-            Field::Unknown => metrics.push(Metric::UNKNOWN),
-            Field::Known(several, _) => {
-                for one in several {
-                    let one = evaluator.dig(&one, &["MetricStat", "Metric"]);
-                    if !matches!(one, View::Missing) {
-                        metric(&one);
-                    }
-                }
+fn metric(alarm: &Resource<'_>, view: &View<'_>, references: &mut Vec<Reference>) -> Metric {
+    let mut of = |dimension: &View<'_>| {
+        let name = dimension.get("Name").literal();
+        match name.known() {
+            Some(name) if name != "QueueName" => None,
+            Some(_) => {
+                let queue = dimension.get("Value");
+                references.push(queue.reference(&alarm.site, Form::Name));
+                Some(queue.target())
             }
+            None => Some(Field::Unknown),
         }
-        let threshold = evaluator.field(&evaluator.get(own, "Threshold"), |it| it.parse().ok());
-        let operator = evaluator.literal_at(own, "ComparisonOperator");
-        Alarm {
-            rings_at_one: Alarm::rings(threshold, &operator),
-            site: resource.site,
-            metrics,
-        }
+    };
+    let queue = match view.get("Dimensions").list() {
+        Field::Missing => Field::Missing,
+        Field::Unknown => Field::Unknown,
+        Field::Known(all, _) => all.iter().find_map(&mut of).unwrap_or(Field::Missing),
+    };
+    Metric {
+        namespace: view.get("Namespace").literal(),
+        name: view.get("MetricName").literal(),
+        queue,
     }
+}
 
-    fn metric(
-        &self,
-        alarm: &Resource<'a>,
-        view: &View<'a>,
-        references: &mut Vec<Reference>,
-    ) -> Metric {
-        let evaluator = &self.evaluator;
-        let mut of = |dimension: &View<'a>| {
-            let name = evaluator.literal_at(dimension, "Name");
-            match name.known() {
-                Some(name) if name != "QueueName" => None,
-                Some(_) => {
-                    let queue = evaluator.get(dimension, "Value");
-                    references.push(evaluator.reference(&alarm.site, &queue, Form::Name));
-                    Some(evaluator.target(&queue))
-                }
-                None => Some(Field::Unknown),
-            }
-        };
-        let queue = match evaluator.list(&evaluator.get(view, "Dimensions")) {
-            Field::Missing => Field::Missing,
-            Field::Unknown => Field::Unknown,
-            Field::Known(all, _) => all.iter().find_map(&mut of).unwrap_or(Field::Missing),
-        };
-        Metric {
-            namespace: evaluator.literal_at(view, "Namespace"),
-            name: evaluator.literal_at(view, "MetricName"),
-            queue,
-        }
-    }
-
-    /// The key that a property refers to, also by its alias.
-    fn key(&self, resource: &Resource<'a>, names: &[&str]) -> Field<Target> {
-        let key = self.evaluator.target(&self.at(resource, names));
-        self.behind(key, "AWS::KMS::Alias", "TargetKeyId")
-    }
-
-    pub(super) fn kms_key(&self, resource: Resource<'a>) -> Key {
-        let policy = self.at(&resource, &["KeyPolicy"]);
-        let document = self.evaluator.json(&policy);
-        let is_default = matches!(policy, View::Missing);
-        Key {
-            // KMS's default policy leaves it to IAM.
-            delegates: is_default || iam::delegates(&document),
-            admits: match is_default {
-                true => Vec::new(),
-                false => iam::admits(&document, &iam::ENCRYPT, |_| true),
-            },
-            site: resource.site,
-        }
+pub(super) fn kms_key(resource: Resource<'_>) -> Key {
+    let policy = resource.at(&["KeyPolicy"]);
+    let (is_default, document) = (policy.node.is_missing(), policy.json());
+    Key {
+        // KMS's default policy leaves it to IAM.
+        delegates: is_default || iam::delegates(&document),
+        admits: match is_default {
+            true => Vec::new(),
+            false => iam::admits(&document, &iam::ENCRYPT, |_| true),
+        },
+        site: resource.site,
     }
 }

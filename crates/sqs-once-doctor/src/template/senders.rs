@@ -7,7 +7,6 @@ use crate::model::{Deployment, Form, Pipe, Sender};
 impl<'a> Template<'a> {
     /// Adds what a topic, a subscription, a bucket or a rule sends to.
     pub(super) fn senders(&self, resource: &Resource<'a>, deployment: &mut Deployment) {
-        let evaluator = &self.evaluator;
         let (list, name, service): (&[&str], _, _) = match resource.kind {
             "AWS::SNS::Topic" => (&["Subscription"], "Endpoint", SNS),
             "AWS::SNS::Subscription" => (&[], "Endpoint", SNS),
@@ -19,38 +18,37 @@ impl<'a> Template<'a> {
             "AWS::Events::Rule" => (&["Targets"], "Arn", EVENT_BRIDGE),
             _ => return,
         };
-        let all = evaluator.list(&self.at(resource, list));
-        for one in all.known().into_iter().flatten() {
-            let protocol = evaluator.literal_at(one, "Protocol");
+        for one in resource.at(list).items() {
+            let protocol = one.get("Protocol").literal();
             if service == SNS && protocol.known().is_none_or(|it| it != "sqs") {
                 continue;
             }
-            let queue = evaluator.get(one, name);
+            let queue = one.get(name);
             // A rule's target may be anything.
             if service != EVENT_BRIDGE {
-                let reference = evaluator.reference(&resource.site, &queue, Form::Arn);
+                let reference = queue.reference(&resource.site, Form::Arn);
                 deployment.references.push(reference);
             }
             deployment.senders.push(Sender {
                 site: resource.site.clone(),
                 service,
-                queue: evaluator.target(&queue),
+                queue: queue.target(),
             });
         }
     }
 
     pub(super) fn pipe(&self, resource: Resource<'a>) -> Pipe {
-        let function = |name| self.behind_alias(self.target(&resource, name));
+        let function = |name| self.behind_alias(resource.at(&[name]).target());
         let invocation = [
             "TargetParameters",
             "LambdaFunctionParameters",
             "InvocationType",
         ];
         Pipe {
-            source: self.target(&resource, "Source"),
+            source: resource.at(&["Source"]).target(),
             enrichment: function("Enrichment"),
             target: function("Target"),
-            invocation: self.text(&resource, &invocation),
+            invocation: resource.at(&invocation).literal(),
             site: resource.site,
         }
     }

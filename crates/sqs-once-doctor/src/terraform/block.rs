@@ -3,7 +3,7 @@
 use super::expression::resolve;
 use hcl::eval::{Context, Evaluate};
 use hcl::{Block, Body, Expression, Map, Value};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 /// More instances than a real module has.
 const MOST_INSTANCES: usize = 1000;
@@ -48,10 +48,8 @@ impl Instance {
 /// The instances of a block. `None` if their number is unknown.
 pub(super) fn instances(body: &Body, context: &Context<'_>) -> Option<Vec<Instance>> {
     if let Some(count) = attribute(body, "count") {
-        let count = value(count, context)?.as_u64()?;
-        let count = usize::try_from(count)
-            .ok()
-            .filter(|it| *it <= MOST_INSTANCES)?;
+        let count = usize::try_from(value(count, context)?.as_u64()?).ok();
+        let count = count.filter(|it| *it <= MOST_INSTANCES)?;
         let instance = |number: usize| Instance {
             index: format!("[{number}]"),
             key: Some(number.into()),
@@ -81,13 +79,13 @@ pub(super) fn instances(body: &Body, context: &Context<'_>) -> Option<Vec<Instan
         }
         _ => return None,
     };
-    let instance = |(key, value): (String, Value)| Instance {
-        index: format!("[{}]", Json::from(&*key)),
-        variable: Some((
-            "each",
-            Value::from_iter([("key", key.clone().into()), ("value", value)]),
-        )),
-        key: Some(key.into()),
+    let instance = |(key, value): (String, Value)| {
+        let each = Value::from_iter([("key", key.clone().into()), ("value", value)]);
+        Instance {
+            index: format!("[{}]", Json::from(&*key)),
+            variable: Some(("each", each)),
+            key: Some(key.into()),
+        }
     };
     Some(entries.into_iter().map(instance).collect())
 }
@@ -142,25 +140,20 @@ fn partly(expression: &Expression, context: &Context<'_>) -> (Option<Value>, Jso
     }
 }
 
+/// Values, and what is unknown of them.
+type Arguments = (Map<String, Value>, serde_json::Map<String, Json>);
+
 /// The arguments and blocks of a resource, and what is unknown of them.
-pub(super) fn arguments(
-    body: &Body,
-    context: &Context<'_>,
-) -> (Map<String, Value>, serde_json::Map<String, Json>) {
+pub(super) fn arguments(body: &Body, context: &Context<'_>) -> Arguments {
     let mut known = Map::new();
     let mut unknown = serde_json::Map::new();
-    let mut add = |name: &str, arguments: (Map<String, Value>, serde_json::Map<String, Json>)| {
-        let blocks = known
-            .entry(name.to_owned())
-            .or_insert_with(|| Value::Array(Vec::new()));
-        if let Value::Array(blocks) = blocks {
-            blocks.push(arguments.0.into());
+    let mut add = |name: &str, (values, unknown_values): Arguments| {
+        let none = || Value::Array(Vec::new());
+        if let Value::Array(all) = known.entry(name.to_owned()).or_insert_with(none) {
+            all.push(values.into());
         }
-        let blocks = unknown
-            .entry(name)
-            .or_insert_with(|| Json::Array(Vec::new()));
-        if let Json::Array(blocks) = blocks {
-            blocks.push(arguments.1.into());
+        if let Json::Array(all) = unknown.entry(name).or_insert(json!([])) {
+            all.push(unknown_values.into());
         }
     };
     let mut unknown_blocks = Vec::new();
@@ -176,9 +169,8 @@ pub(super) fn arguments(
             Some(Expression::Variable(iterator)) => iterator.to_string(),
             _ => name.to_owned(),
         };
-        let Some((content, instances)) =
-            content(block.body()).zip(instances(block.body(), context))
-        else {
+        let both = content(block.body()).zip(instances(block.body(), context));
+        let Some((content, instances)) = both else {
             unknown_blocks.push(name.to_owned());
             continue;
         };

@@ -5,7 +5,8 @@
 
 use super::block::{Values, arguments, attribute, instances, value};
 use super::expression::{complete, context, policy_document};
-use crate::error::ReadError;
+use crate::error::{ReadError, read};
+use crate::field::position;
 use hcl::eval::Context;
 use hcl::{Block, Body, Expression, Map, Structure, Value};
 use serde_json::{Value as Json, json};
@@ -68,12 +69,20 @@ pub(crate) struct Configuration {
     changes: Vec<Json>,
 }
 
+impl Configuration {
+    /// Leaves out a part that can't be examined.
+    fn leave(&mut self, name: String, spot: Spot) {
+        self.spots.insert(name.clone(), spot);
+        self.unread.push(name);
+    }
+}
+
 /// Evaluates the configuration in `folder`, with the values of `terraform.tfvars` and `*.auto.tfvars`.
 pub(crate) fn evaluate(folder: &Path) -> Result<Configuration, ReadError> {
     let mut all = Configuration::default();
     let mut inputs = Map::new();
     for path in files(folder, &["tfvars"])? {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = name_of(&path);
         if name == "terraform.tfvars" || name.ends_with(".auto.tfvars") {
             let attributes = Body::from(parse(&path)?.0).into_attributes();
             let values = attributes.map(|it| (it.key.to_string(), Value::from(it.expr)));
@@ -87,18 +96,9 @@ pub(crate) fn evaluate(folder: &Path) -> Result<Configuration, ReadError> {
         sources: &Sources::default(),
     };
     let (root, _) = root.evaluate(&inputs, &mut all)?;
-    for path in files(folder, &["json"])?
-        .into_iter()
-        .filter(|it| is_part(it))
-    {
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let start = (NonZeroUsize::MIN, NonZeroUsize::MIN);
-        all.spots.insert(name.clone(), (path, start));
-        all.unread.push(name);
+    let files = files(folder, &["json"])?;
+    for path in files.into_iter().filter(|it| is_part(it)) {
+        all.leave(name_of(&path), (path, position("", 0)));
     }
     all.plan = json!({
         "planned_values": { "root_module": root },
@@ -137,17 +137,19 @@ pub(crate) fn is_configuration(folder: &Path) -> bool {
 
 /// Whether a file is a part of a Terraform configuration, by its name. The doctor does not evaluate those in JSON.
 pub(crate) fn is_part(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name_of(path);
     [".tf", ".tofu", ".tf.json", ".tofu.json"]
         .iter()
         .any(|end| name.ends_with(end))
 }
 
+fn name_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
 fn parse(path: &Path) -> Result<(hcl::edit::structure::Body, String), ReadError> {
-    let text = fs::read_to_string(path).map_err(|source| ReadError::Io {
-        path: path.to_owned(),
-        source,
-    })?;
+    let text = read(path)?;
     match hcl::edit::parser::parse_body(&text) {
         Ok(body) => Ok((body, text)),
         Err(source) => Err(ReadError::Hcl {
@@ -169,19 +171,14 @@ fn blocks(folder: &Path) -> Result<Vec<(Block, Spot)>, ReadError> {
     for path in others.iter().chain(&overrides) {
         let (body, text) = parse(path)?;
         for block in body.into_blocks() {
-            let start = block.span().map_or(0, |span| span.start);
-            let before = text.get(..start).unwrap_or_default();
-            let line = before.matches('\n').count() + 1;
-            let column = before.chars().rev().take_while(|&it| it != '\n').count() + 1;
-            let one = NonZeroUsize::MIN;
-            let place = [line, column].map(|it| NonZeroUsize::new(it).unwrap_or(one));
+            let place = position(&text, block.span().map_or(0, |span| span.start));
             let block = Block::from(block);
             let mut same = blocks
                 .iter_mut()
                 .filter(|(it, _)| it.identifier == block.identifier && it.labels == block.labels);
             match same.next().filter(|_| is_override(path)) {
                 Some((named, _)) => merge(&mut named.body, block.body),
-                None => blocks.push((block, (path.clone(), (place[0], place[1])))),
+                None => blocks.push((block, (path.clone(), place))),
             }
         }
     }
@@ -236,8 +233,11 @@ impl Sources {
 /// What the expressions of a module refer to, by the start of the reference.
 type Scope = Map<String, Value>;
 
-fn insert(scope: &mut Scope, path: &[&str], value: Value) {
-    let (last, groups) = path.split_last().unwrap_or((&"", &[]));
+/// Inserts a value, if it is known.
+fn insert(scope: &mut Scope, path: &[&str], value: impl Into<Option<Value>>) {
+    let (Some((last, groups)), Some(value)) = (path.split_last(), value.into()) else {
+        return;
+    };
     let mut at = scope;
     for group in groups {
         let entry = at.entry((*group).to_owned());
@@ -270,19 +270,22 @@ impl Module<'_> {
         let blocks = self.sources.blocks(folder)?;
         let mut scope = Scope::new();
         let path = folder.to_string_lossy();
-        insert(&mut scope, &["path", "module"], (&*path).into());
-        insert(&mut scope, &["path", "root"], (&*path).into());
-        insert(&mut scope, &["path", "cwd"], ".".into());
-        insert(&mut scope, &["terraform", "workspace"], "default".into());
+        insert(&mut scope, &["path", "module"], Value::from(&*path));
+        insert(&mut scope, &["path", "root"], Value::from(&*path));
+        insert(&mut scope, &["path", "cwd"], Value::from("."));
+        insert(
+            &mut scope,
+            &["terraform", "workspace"],
+            Value::from("default"),
+        );
         for group in ["var", "local", "module", "data"] {
             scope.insert(group.to_owned(), Map::new().into());
         }
         for (block, _) in blocks.iter() {
             if let ("variable", [name]) = (block.identifier(), block.labels()) {
-                let variable = variable(name.as_str(), block.body(), inputs);
-                if let Some(value) = variable {
-                    insert(&mut scope, &["var", name.as_str()], value);
-                }
+                let name = name.as_str();
+                let variable = variable(name, block.body(), inputs);
+                insert(&mut scope, &["var", name], variable);
             }
         }
         for _ in 0..ROUNDS {
@@ -293,9 +296,8 @@ impl Module<'_> {
                 match (block.identifier(), labels.as_slice()) {
                     ("locals", []) => {
                         for local in block.body().attributes() {
-                            if let Some(value) = value(&local.expr, &context) {
-                                insert(&mut scope, &["local", local.key.as_str()], value);
-                            }
+                            let value = value(&local.expr, &context);
+                            insert(&mut scope, &["local", local.key.as_str()], value);
                         }
                     }
                     ("resource", [kind, name]) => {
@@ -309,14 +311,9 @@ impl Module<'_> {
                         if *kind == "aws_iam_policy_document" {
                             let (known, unknown) = arguments(block.body(), &context);
                             let json = policy_document(&known).filter(|_| is_known(&unknown));
-                            match (json, &mut value) {
-                                (Some(json), Value::Object(value)) => {
-                                    value.insert("json".to_owned(), json.into());
-                                }
-                                (None, Value::Object(value)) => {
-                                    value.swap_remove("json");
-                                }
-                                _ => {}
+                            if let Value::Object(value) = &mut value {
+                                value.swap_remove("json");
+                                value.extend(json.map(|it| ("json".to_owned(), it.into())));
                             }
                         }
                         insert(&mut scope, &["data", kind, name], value);
@@ -324,9 +321,8 @@ impl Module<'_> {
                     ("module", [name]) => {
                         let mut ignored = Configuration::default();
                         let found = self.call(block, &context, &mut ignored)?;
-                        if let Some((_, outputs)) = found {
-                            insert(&mut scope, &["module", name], outputs);
-                        }
+                        let outputs = found.map(|(_, outputs)| outputs);
+                        insert(&mut scope, &["module", name], outputs);
                     }
                     _ => {}
                 }
@@ -392,8 +388,7 @@ impl Module<'_> {
                 ("resource", [kind, name]) => {
                     let base = format!("{prefix}{kind}.{name}");
                     let Some(instances) = instances(block.body(), &context) else {
-                        all.spots.insert(base.clone(), spot.clone());
-                        all.unread.push(base);
+                        all.leave(base, spot.clone());
                         continue;
                     };
                     for instance in instances {
@@ -416,11 +411,7 @@ impl Module<'_> {
                 }
                 ("module", [name]) => match self.call(block, &context, all)? {
                     Some((called, _)) => modules.extend(called),
-                    None => {
-                        let address = format!("{prefix}module.{name}");
-                        all.spots.insert(address.clone(), spot.clone());
-                        all.unread.push(address);
-                    }
+                    None => all.leave(format!("{prefix}module.{name}"), spot.clone()),
                 },
                 ("output", [name]) => {
                     let output = attribute(block.body(), "value");

@@ -1,6 +1,7 @@
 //! Expressions of Terraform's language: what they can refer to, and functions that need more than their arguments.
 
 use super::functions;
+use super::resources::list;
 use hcl::eval::{Context, Evaluate};
 use hcl::expr::{FuncCall, ObjectKey, Operation, TraversalOperator};
 use hcl::{Expression, Map, Value};
@@ -108,16 +109,10 @@ pub(super) fn policy_document(arguments: &Map<String, Value>) -> Option<String> 
     if arguments.keys().any(|it| it.ends_with("_documents")) {
         return None;
     }
-    let blocks = |of: &Map<String, Value>, name: &str| -> Vec<Map<String, Value>> {
-        let blocks = of.get(name).and_then(Value::as_array);
-        let blocks = blocks.into_iter().flatten();
-        blocks.filter_map(Value::as_object).cloned().collect()
-    };
+    let arguments = json!(arguments);
     let mut statements = Vec::new();
-    for block in blocks(arguments, "statement") {
-        let mut statement = serde_json::Map::new();
-        let effect = block.get("effect").and_then(Value::as_str);
-        statement.insert("Effect".into(), effect.unwrap_or("Allow").into());
+    for block in list(&arguments, "statement") {
+        let mut statement = json!({ "Effect": block["effect"].as_str().unwrap_or("Allow") });
         for (name, element) in [
             ("sid", "Sid"),
             ("actions", "Action"),
@@ -126,30 +121,25 @@ pub(super) fn policy_document(arguments: &Map<String, Value>) -> Option<String> 
             ("not_resources", "NotResource"),
         ] {
             if let Some(value) = block.get(name) {
-                statement.insert(element.into(), json!(value));
+                statement[element] = value.clone();
             }
         }
-        for principal in blocks(&block, "principals") {
-            let kind = principal.get("type").and_then(Value::as_str)?;
-            let value = match kind {
+        for principal in list(block, "principals") {
+            statement["Principal"] = match principal["type"].as_str()? {
                 "*" => json!("*"),
                 kind => json!({ kind: principal.get("identifiers") }),
             };
-            statement.insert("Principal".into(), value);
         }
-        let mut conditions = serde_json::Map::new();
-        for condition in blocks(&block, "condition") {
-            let text = |name: &str| condition.get(name).and_then(Value::as_str);
-            let test = conditions.entry(text("test")?).or_insert(json!({}));
-            test[text("variable")?] = match condition.get("values")?.as_array()?.as_slice() {
-                [only] => json!(only),
+        for condition in list(block, "condition") {
+            let test = condition["test"].as_str()?;
+            let variable = condition["variable"].as_str()?;
+            let values = condition["values"].as_array()?;
+            statement["Condition"][test][variable] = match values.as_slice() {
+                [only] => only.clone(),
                 several => json!(several),
             };
         }
-        if !conditions.is_empty() {
-            statement.insert("Condition".into(), conditions.into());
-        }
-        statements.push(serde_json::Value::Object(statement));
+        statements.push(statement);
     }
     Some(json!({ "Version": "2012-10-17", "Statement": statements }).to_string())
 }

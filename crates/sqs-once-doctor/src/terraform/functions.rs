@@ -3,8 +3,10 @@
 use hcl::eval::{Context, Func, FuncArgs, FuncDef, ParamType};
 use hcl::{Map, Value};
 use serde_json::json;
+use std::fmt::Display;
+use std::str::FromStr;
 
-type Result = std::result::Result<Value, String>;
+type Result<T = Value> = std::result::Result<T, String>;
 
 const FUNCTIONS: &[(&str, Func)] = &[
     ("abs", |args| number(&args, f64::abs)),
@@ -15,11 +17,8 @@ const FUNCTIONS: &[(&str, Func)] = &[
         list(&args, 0).map(|all| all.into_iter().filter(|it| !is_empty(it)).collect())
     }),
     ("concat", |args| {
-        let lists = (0..args.len()).map(|index| list(&args, index));
-        Ok(lists
-            .collect::<std::result::Result<Vec<_>, _>>()?
-            .concat()
-            .into())
+        let all = lists(&args)?;
+        Ok(all.concat().into())
     }),
     ("contains", |args| {
         Ok(list(&args, 0)?.contains(argument(&args, 1)?).into())
@@ -28,12 +27,9 @@ const FUNCTIONS: &[(&str, Func)] = &[
     ("element", |args| {
         let all = list(&args, 0)?;
         let index = argument(&args, 1)?.as_u64().ok_or("expected an index")?;
-        let index = usize::try_from(index)
-            .ok()
-            .and_then(|it| it.checked_rem(all.len()));
-        index
-            .map(|index| all[index].clone())
-            .ok_or_else(|| "an empty list".to_owned())
+        let index = usize::try_from(index).ok();
+        let index = index.and_then(|it| it.checked_rem(all.len()));
+        Ok(all[index.ok_or("an empty list")?].clone())
     }),
     ("flatten", |args| Ok(flattened(list(&args, 0)?).into())),
     ("floor", |args| number(&args, f64::floor)),
@@ -41,11 +37,11 @@ const FUNCTIONS: &[(&str, Func)] = &[
     ("join", |args| {
         let texts = list(&args, 1)?;
         let texts = texts.iter().map(text);
-        let texts = texts.collect::<std::result::Result<Vec<_>, _>>()?;
-        Ok(texts.join(&text(argument(&args, 0)?)?).into())
+        let texts = texts.collect::<Result<Vec<_>>>()?;
+        Ok(texts.join(&text_at(&args, 0)?).into())
     }),
     ("jsondecode", |args| {
-        serde_json::from_str(&text(argument(&args, 0)?)?).map_err(|error| error.to_string())
+        serde_json::from_str(&text_at(&args, 0)?).map_err(|error| error.to_string())
     }),
     ("jsonencode", |args| {
         let value = json!(argument(&args, 0)?);
@@ -62,12 +58,10 @@ const FUNCTIONS: &[(&str, Func)] = &[
         _ => Err("expected a list, a map or a text".to_owned()),
     }),
     ("lookup", |args| {
-        let found = object(&args, 0)?.swap_remove(&text(argument(&args, 1)?)?);
+        let found = object(&args, 0)?.swap_remove(&text_at(&args, 1)?);
         found.map_or_else(|| argument(&args, 2).cloned(), Ok)
     }),
-    ("lower", |args| {
-        Ok(text(argument(&args, 0)?)?.to_lowercase().into())
-    }),
+    ("lower", |args| Ok(text_at(&args, 0)?.to_lowercase().into())),
     ("max", |args| extreme(&args, f64::max)),
     ("merge", |args| {
         let mut merged = Map::new();
@@ -85,7 +79,7 @@ const FUNCTIONS: &[(&str, Func)] = &[
         _ => Err("expected one element at most".to_owned()),
     }),
     ("replace", |args| {
-        let [all, from, to] = [0, 1, 2].map(|index| argument(&args, index).and_then(text));
+        let [all, from, to] = [0, 1, 2].map(|index| text_at(&args, index));
         let (all, from, to) = (all?, from?, to?);
         match from.len() > 1 && from.starts_with('/') && from.ends_with('/') {
             true => Err("regular expressions are not supported".to_owned()),
@@ -93,46 +87,27 @@ const FUNCTIONS: &[(&str, Func)] = &[
         }
     }),
     ("setunion", |args| {
-        let lists = (0..args.len()).map(|index| list(&args, index));
-        let all = lists.collect::<std::result::Result<Vec<_>, _>>()?.concat();
-        Ok(set(all).into())
+        let all = lists(&args)?;
+        Ok(set(all.concat()).into())
     }),
     ("split", |args| {
-        let separator = text(argument(&args, 0)?)?;
-        let all = text(argument(&args, 1)?)?;
+        let separator = text_at(&args, 0)?;
+        let all = text_at(&args, 1)?;
         Ok(all.split(&*separator).map(Value::from).collect())
     }),
     ("substr", |args| {
-        let all = text(argument(&args, 0)?)?;
-        let [start, length] = [1, 2].map(|at| {
-            argument(&args, at)?
-                .as_u64()
-                .ok_or_else(|| "expected a length".to_owned())
-        });
-        let [start, length] = [start?, length?].map(|it| usize::try_from(it).unwrap_or(usize::MAX));
-        Ok(all
-            .chars()
-            .skip(start)
-            .take(length)
-            .collect::<String>()
-            .into())
+        let all = text_at(&args, 0)?;
+        let length = |at| {
+            let length = argument(&args, at)?.as_u64().ok_or("expected a length")?;
+            Ok::<_, String>(usize::try_from(length).unwrap_or(usize::MAX))
+        };
+        let part = all.chars().skip(length(1)?).take(length(2)?);
+        Ok(part.collect::<String>().into())
     }),
-    ("tobool", |args| match argument(&args, 0)? {
-        Value::String(text) => text
-            .parse::<bool>()
-            .map(Value::from)
-            .map_err(|it| it.to_string()),
-        other => Ok(other.clone()),
-    }),
+    ("tobool", |args| parsed::<bool>(&args)),
     ("tolist", |args| list(&args, 0).map(Value::from)),
     ("tomap", |args| object(&args, 0).map(Value::from)),
-    ("tonumber", |args| match argument(&args, 0)? {
-        Value::String(text) => text
-            .parse::<u64>()
-            .map(Value::from)
-            .map_err(|it| it.to_string()),
-        other => Ok(other.clone()),
-    }),
+    ("tonumber", |args| parsed::<u64>(&args)),
     ("toset", |args| Ok(set(list(&args, 0)?).into())),
     ("tostring", |args| match argument(&args, 0)? {
         Value::Null => Ok(Value::Null),
@@ -144,14 +119,10 @@ const FUNCTIONS: &[(&str, Func)] = &[
     ("trimsuffix", |args| {
         trimmed(&args, |all, part| all.strip_suffix(part))
     }),
-    ("upper", |args| {
-        Ok(text(argument(&args, 0)?)?.to_uppercase().into())
-    }),
+    ("upper", |args| Ok(text_at(&args, 0)?.to_uppercase().into())),
     ("values", |args| {
-        Ok(object(&args, 0)?
-            .into_iter()
-            .map(|(_, value)| value)
-            .collect())
+        let values = object(&args, 0)?.into_iter().map(|(_, value)| value);
+        Ok(values.collect())
     }),
     // The contents of files do not matter here, and a file may not exist before the build.
     ("filebase64sha256", |args| file(&args, "filebase64sha256")),
@@ -163,34 +134,40 @@ const FUNCTIONS: &[(&str, Func)] = &[
 pub(super) fn declare(context: &mut Context<'_>) {
     for (name, function) in FUNCTIONS {
         let definition = FuncDef::builder().variadic_param(ParamType::Any);
-        context.declare_func(
-            hcl::Identifier::sanitized(name),
-            definition.build(*function),
-        );
+        let name = hcl::Identifier::sanitized(name);
+        context.declare_func(name, definition.build(*function));
     }
 }
 
-fn argument(args: &FuncArgs, index: usize) -> std::result::Result<&Value, String> {
+fn argument(args: &FuncArgs, index: usize) -> Result<&Value> {
     args.get(index)
         .ok_or_else(|| format!("argument {} is missing", index + 1))
 }
 
-fn list(args: &FuncArgs, index: usize) -> std::result::Result<Vec<Value>, String> {
+fn list(args: &FuncArgs, index: usize) -> Result<Vec<Value>> {
     let list = argument(args, index)?.as_array().cloned();
     list.ok_or_else(|| "expected a list".to_owned())
 }
 
-fn object(args: &FuncArgs, index: usize) -> std::result::Result<Map<String, Value>, String> {
+fn lists(args: &FuncArgs) -> Result<Vec<Vec<Value>>> {
+    (0..args.len()).map(|index| list(args, index)).collect()
+}
+
+fn object(args: &FuncArgs, index: usize) -> Result<Map<String, Value>> {
     let object = argument(args, index)?.as_object().cloned();
     object.ok_or_else(|| "expected a map".to_owned())
 }
 
-fn text(value: &Value) -> std::result::Result<String, String> {
+fn text(value: &Value) -> Result<String> {
     match value {
         Value::String(text) => Ok(text.clone()),
         Value::Bool(_) | Value::Number(_) => Ok(value.to_string()),
         _ => Err("expected a text".to_owned()),
     }
+}
+
+fn text_at(args: &FuncArgs, index: usize) -> Result<String> {
+    argument(args, index).and_then(text)
 }
 
 fn coalesce(args: FuncArgs) -> Result {
@@ -199,15 +176,22 @@ fn coalesce(args: FuncArgs) -> Result {
     found.cloned().ok_or_else(|| "no value".to_owned())
 }
 
+/// A value that may be written as text.
+fn parsed<T: FromStr<Err: Display> + Into<Value>>(args: &FuncArgs) -> Result {
+    match argument(args, 0)? {
+        Value::String(text) => text.parse().map(T::into).map_err(|it| it.to_string()),
+        other => Ok(other.clone()),
+    }
+}
+
 fn number(args: &FuncArgs, of: impl Fn(f64) -> f64) -> Result {
     let value = argument(args, 0)?.as_f64().ok_or("expected a number")?;
     Ok(whole(of(value)))
 }
 
 fn extreme(args: &FuncArgs, of: impl Fn(f64, f64) -> f64) -> Result {
-    let numbers = args.iter().map(|it| it.as_f64().ok_or("expected numbers"));
-    let numbers = numbers.collect::<std::result::Result<Vec<_>, _>>()?;
-    let found = numbers.into_iter().reduce(of);
+    let numbers: Option<Vec<f64>> = args.iter().map(Value::as_f64).collect();
+    let found = numbers.ok_or("expected numbers")?.into_iter().reduce(of);
     found.map(whole).ok_or_else(|| "no number".to_owned())
 }
 
@@ -246,7 +230,7 @@ fn flattened(all: Vec<Value>) -> Vec<Value> {
 }
 
 fn format(args: FuncArgs) -> Result {
-    let pattern = text(argument(&args, 0)?)?;
+    let pattern = text_at(&args, 0)?;
     let mut rest = args.iter().skip(1);
     let mut formatted = String::new();
     let mut chars = pattern.chars();
@@ -265,10 +249,10 @@ fn format(args: FuncArgs) -> Result {
 }
 
 fn trimmed(args: &FuncArgs, of: impl for<'a> Fn(&'a str, &str) -> Option<&'a str>) -> Result {
-    let (all, part) = (text(argument(args, 0)?)?, text(argument(args, 1)?)?);
+    let (all, part) = (text_at(args, 0)?, text_at(args, 1)?);
     Ok(of(&all, &part).unwrap_or(&all).into())
 }
 
 fn file(args: &FuncArgs, name: &str) -> Result {
-    Ok(format!("${{{name}({})}}", text(argument(args, 0)?)?).into())
+    Ok(format!("${{{name}({})}}", text_at(args, 0)?).into())
 }

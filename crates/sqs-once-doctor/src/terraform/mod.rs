@@ -17,7 +17,7 @@ use crate::field::{Field, Place};
 use crate::iam;
 use crate::model::{Deployment, Format, Site, Target, Unread};
 pub(crate) use configuration::{Spot, is_configuration, is_part};
-use resources::{Resource, Resources};
+use resources::{Resource, Resources, block};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::Path;
@@ -39,11 +39,7 @@ pub(crate) fn read_configuration(
     // A part that was not examined may have any resources.
     deployment.has_more = !configuration.unread.is_empty();
     for name in configuration.unread {
-        let place = Place {
-            resource: name.clone(),
-            position: None,
-            path: Vec::new(),
-        };
+        let place = Place::of(&*name);
         deployment.unread.push(Unread { place, name });
     }
     Ok((deployment, configuration.spots))
@@ -130,11 +126,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn place(&self) -> Place {
-        Place {
-            resource: self.resource.address.to_owned(),
-            position: None,
-            path: Vec::new(),
-        }
+        Place::of(self.resource.address)
     }
 
     /// A planned value. A block is a list, of which this reads the first element.
@@ -145,13 +137,10 @@ impl<'a> Reader<'a> {
     ) -> Field<T> {
         let mut value = self.resource.values;
         for (depth, name) in path.iter().enumerate() {
-            if let Value::Array(blocks) = value {
-                match blocks.first() {
-                    Some(block) => value = block,
-                    None => return Field::Missing,
-                }
+            if value.as_array().is_some_and(Vec::is_empty) {
+                return Field::Missing;
             }
-            value = match value.get(name) {
+            value = match block(value).get(name) {
                 Some(value) => value,
                 None if self.resources.leaves_out(self.resource, path[0]) => {
                     return Field::Missing;
@@ -163,10 +152,7 @@ impl<'a> Reader<'a> {
         }
         match value {
             Value::Null => Field::Missing,
-            value => match parse(value) {
-                Some(value) => Field::Known(value, self.place()),
-                None => Field::Unknown,
-            },
+            value => Field::Known(value, self.place()).and_then(parse),
         }
     }
 
@@ -192,11 +178,16 @@ impl<'a> Reader<'a> {
 
     /// The function that a value names, also by an alias.
     pub(crate) fn function_of(&self, path: &[&str]) -> Field<Target> {
-        let function = self.target(path);
-        let alias = function.known();
-        match alias.and_then(|it| self.resources.of_kind(it, "aws_lambda_alias")) {
-            Some(alias) => self.other(alias).target(&["function_name"]),
-            None => function,
+        self.behind(path, "aws_lambda_alias", "function_name")
+    }
+
+    /// The target of a value. If it is a resource of this kind, the target of the resource's attribute instead.
+    fn behind(&self, path: &[&str], kind: &str, attribute: &str) -> Field<Target> {
+        let target = self.target(path);
+        let alias = target.known();
+        match alias.and_then(|it| self.resources.of_kind(it, kind)) {
+            Some(alias) => self.other(alias).target(&[attribute]),
+            None => target,
         }
     }
 

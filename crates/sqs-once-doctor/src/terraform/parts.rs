@@ -4,11 +4,14 @@ use super::{Reader, number, policies};
 use crate::field::Field;
 use crate::iam;
 use crate::model::{Alarm, Function, Key, Mapping, Metric, Pollers, Queue, Table, Target};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 impl Reader<'_> {
     pub(super) fn function(&self) -> Function {
         let variables = ["environment", "variables"];
+        let memory = self.number(&["memory_size"]);
+        let reserved = self.field(&["reserved_concurrent_executions"], Value::as_i64);
+        let dead_letters = self.text(&["dead_letter_config", "target_arn"]);
         let mut function = Function {
             site: self.site(),
             role: self.text(&["role"]),
@@ -17,22 +20,16 @@ impl Reader<'_> {
             // A plan does not contain the folder of the function's source.
             code: Field::Unknown,
             binary: self.text(&["filename"]).and_then(|it| binary(&it)),
-            memory_mb: self
-                .number(&["memory_size"])
-                .and_then(|size| u32::try_from(size).ok()),
+            memory_mb: memory.and_then(|size| u32::try_from(size).ok()),
             capacity_provider: self.block("capacity_provider_config"),
-            // -1 means no reservation.
-            reserved_concurrency: match self
-                .field(&["reserved_concurrent_executions"], Value::as_i64)
-            {
+            reserved_concurrency: match reserved {
+                // -1 means no reservation.
                 Field::Known(number, _) if number < 0 => Field::Missing,
                 other => other.and_then(|number| u64::try_from(number).ok()),
             },
             environment: Default::default(),
             references: Default::default(),
-            has_async_dead_letters: !self
-                .text(&["dead_letter_config", "target_arn"])
-                .is_missing(),
+            has_async_dead_letters: !dead_letters.is_missing(),
             permissions: policies::of_function(self),
         };
         let known = self.field(&variables, |value| value.as_object().cloned());
@@ -72,11 +69,8 @@ impl Reader<'_> {
             "queues",
         ];
         let is_missing = |name: &&str| {
-            let field = self.field(&[name], |value| Some(value.clone()));
-            field.is_missing()
-                || field
-                    .known()
-                    .is_some_and(|it| it == &Value::Array(Vec::new()))
+            let field = self.field(&[name], |value| Some(value == &json!([])));
+            field.is_missing() || field.known() == Some(&true)
         };
         match self.target(&["event_source_arn"]) {
             Field::Known(Target::Other(arn), _) if arn.starts_with("arn:") => arn.contains(":sqs:"),
@@ -114,19 +108,15 @@ impl Reader<'_> {
         match self.reference(&["redrive_policy"]) {
             Field::Missing => (Field::Missing, Field::Missing),
             Field::Unknown => (self.target(&["redrive_policy"]), Field::Unknown),
+            Field::Known(text, _) if text.is_empty() => (Field::Missing, Field::Missing),
             Field::Known(text, place) => {
-                let Ok(policy) = serde_json::from_str::<Value>(&text) else {
-                    return match text.is_empty() {
-                        true => (Field::Missing, Field::Missing),
-                        // Only the deployment knows the variable that the text is.
-                        false => (Field::Unknown, Field::Unknown),
-                    };
-                };
                 let known = Field::Known((), place);
-                let target = policy.get("deadLetterTargetArn").and_then(Value::as_str);
+                // Only the deployment knows the variable that another text is.
+                let policy: Value = serde_json::from_str(&text).unwrap_or_default();
+                let target = policy["deadLetterTargetArn"].as_str();
                 let target = target.filter(|arn| !self.resources.is_unknown(arn));
                 let target = target.map(|arn| self.resources.named(arn));
-                let count = policy.get("maxReceiveCount").and_then(number);
+                let count = number(&policy["maxReceiveCount"]);
                 (
                     known.clone().and_then(|()| target),
                     known.and_then(|()| count),
@@ -135,17 +125,19 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether the policy, a JSON string, denies requests without TLS to the queue at `address`.
-    pub(super) fn denies_plain_http(&self, address: &str) -> Field<bool> {
-        let text = self.reference(&["policy"]);
-        if text.known().is_some_and(String::is_empty) {
-            return Field::Missing;
+    /// The resource's policy, a JSON string.
+    pub(super) fn policy(&self) -> Field<Value> {
+        match self.reference(&["policy"]) {
+            Field::Known(text, _) if text.is_empty() => Field::Missing,
+            text => text.and_then(|text| serde_json::from_str(&text).ok()),
         }
-        text.and_then(|text| {
-            let policy: Value = serde_json::from_str(&text).ok()?;
-            let is_queue = |text: &str| self.resources.named(text).is(address);
-            Some(iam::denies_plain_http(&policy, is_queue))
-        })
+    }
+
+    /// Whether the resource's policy denies requests without TLS to the queue at `address`.
+    pub(super) fn denies_plain_http(&self, address: &str) -> Field<bool> {
+        let is_queue = |text: &str| self.resources.named(text).is(address);
+        let policy = self.policy();
+        policy.and_then(|policy| Some(iam::denies_plain_http(&policy, is_queue)))
     }
 
     pub(super) fn queue(&self) -> Queue {
@@ -199,12 +191,7 @@ impl Reader<'_> {
 
     /// The key that an attribute refers to, also by its alias.
     fn key(&self, path: &[&str]) -> Field<Target> {
-        let key = self.target(path);
-        let alias = key.known();
-        match alias.and_then(|it| self.resources.of_kind(it, "aws_kms_alias")) {
-            Some(alias) => self.other(alias).target(&["target_key_id"]),
-            None => key,
-        }
+        self.behind(path, "aws_kms_alias", "target_key_id")
     }
 
     pub(super) fn kms_key(&self) -> Key {

@@ -88,22 +88,18 @@ fn document(of: &Reader<'_>, text: Option<&str>, permissions: &mut Permissions) 
             continue;
         }
         let texts = |name: &str| all(&statement[name]).filter_map(Value::as_str);
+        let target = |text: &str| match form(text) {
+            _ if of.resources.is_unknown(text) => None,
+            // A policy takes ARNs. A name or a URL names no resource.
+            Some(Form::Name | Form::Url) => Some(Target::Other(text.to_owned())),
+            _ => Some(of.resources.named(text)),
+        };
+        let resources = texts("Resource").map(|text| iam::scope(text, target));
         permissions.statements.push(Statement {
             place: of.place(),
             allows: statement["Effect"] == "Allow",
             actions: texts("Action").map(str::to_owned).collect(),
-            resources: texts("Resource")
-                .map(|text| {
-                    let named = |text: &str| match form(text) {
-                        // A policy takes ARNs. A name or a URL names no resource.
-                        Some(Form::Name | Form::Url) => Target::Other(text.to_owned()),
-                        _ => of.resources.named(text),
-                    };
-                    iam::scope(text, |text| {
-                        Some(named(text)).filter(|_| !of.resources.is_unknown(text))
-                    })
-                })
-                .collect(),
+            resources: resources.collect(),
         });
     }
 }

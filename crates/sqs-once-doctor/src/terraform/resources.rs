@@ -49,6 +49,14 @@ pub(crate) struct Resource<'a> {
 
 static NOTHING: Value = Value::Null;
 
+/// The first of several blocks. Any other value as it is.
+pub(crate) fn block(value: &Value) -> &Value {
+    match value {
+        Value::Array(blocks) => blocks.first().unwrap_or(&NOTHING),
+        other => other,
+    }
+}
+
 impl<'a> Resources<'a> {
     pub(crate) fn of(plan: &'a Value) -> Self {
         let unknown: HashMap<&str, &Value> = list(plan, "resource_changes")
@@ -179,9 +187,7 @@ impl<'a> Resources<'a> {
             return Vec::new();
         };
         for name in path {
-            if let Value::Array(blocks) = expression {
-                expression = blocks.first().unwrap_or(&NOTHING);
-            }
+            expression = block(expression);
             // All keys of a map share one expression.
             match expression.get(name) {
                 Some(inner) => expression = inner,
@@ -226,9 +232,7 @@ impl Resource<'_> {
     fn unknown_at(&self, path: &[&str]) -> &Value {
         let mut unknown = self.unknown;
         for name in path {
-            if let Value::Array(blocks) = unknown {
-                unknown = blocks.first().unwrap_or(&NOTHING);
-            }
+            unknown = block(unknown);
             if unknown == &Value::Bool(true) {
                 return unknown;
             }
@@ -254,23 +258,16 @@ fn collect<'a>(expression: &'a Value, references: &mut Vec<&'a str>, depth: usiz
     if depth > DEEPEST {
         return;
     }
-    match expression {
-        Value::Object(entries) => {
-            for (name, value) in entries {
-                match (name.as_str(), value) {
-                    ("references", Value::Array(all)) => {
-                        references.extend(all.iter().filter_map(Value::as_str));
-                    }
-                    (_, value) => collect(value, references, depth + 1),
-                }
+    for (name, value) in expression.as_object().into_iter().flatten() {
+        match (name.as_str(), value) {
+            ("references", Value::Array(all)) => {
+                references.extend(all.iter().filter_map(Value::as_str));
             }
+            (_, value) => collect(value, references, depth + 1),
         }
-        Value::Array(all) => {
-            for value in all {
-                collect(value, references, depth + 1);
-            }
-        }
-        _ => {}
+    }
+    for value in expression.as_array().into_iter().flatten() {
+        collect(value, references, depth + 1);
     }
 }
 

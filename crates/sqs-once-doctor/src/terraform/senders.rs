@@ -16,11 +16,12 @@ impl Reader<'_> {
             "aws_cloudwatch_event_target" => (EVENT_BRIDGE, vec![self.target(&["arn"])]),
             "aws_s3_bucket_notification" => {
                 let blocks = self.list("queue");
-                let blocks = blocks.known().map_or(&[][..], Vec::as_slice);
-                let arn = |block: &Value| block.get("queue_arn")?.as_str().map(str::to_owned);
-                let arn =
-                    |block| arn(block).map_or(Field::Unknown, |it| Field::Known(it, self.place()));
-                (S3, blocks.iter().map(|it| self.named(arn(it))).collect())
+                let queue = |block: &Value| {
+                    let arn = block["queue_arn"].as_str().map(str::to_owned);
+                    self.named(Field::Known((), self.place()).and_then(|()| arn))
+                };
+                let blocks = blocks.known().into_iter().flatten();
+                (S3, blocks.map(queue).collect())
             }
             _ => return Vec::new(),
         };
@@ -33,9 +34,8 @@ impl Reader<'_> {
     }
 
     fn is_of_queue(&self) -> bool {
-        self.text(&["protocol"])
-            .known()
-            .is_some_and(|it| it == "sqs")
+        let protocol = self.text(&["protocol"]);
+        protocol.known().is_some_and(|it| it == "sqs")
     }
 
     /// The resource that a text names.
@@ -45,12 +45,11 @@ impl Reader<'_> {
 
     /// The services to which the resource's policy may allow to send to the queue at `address`.
     pub(super) fn admits(&self, address: &str) -> Vec<&'static str> {
-        let policy = match self.reference(&["policy"]) {
-            Field::Missing => return Vec::new(),
-            Field::Known(text, _) if text.is_empty() => return Vec::new(),
-            policy => policy.and_then(|text| serde_json::from_str::<Value>(&text).ok()),
-        };
         let is_queue = |text: &str| self.resources.named(text).is(address);
+        let policy = self.policy();
+        if policy.is_missing() {
+            return Vec::new();
+        }
         let policy = policy.known().unwrap_or(&Value::Null);
         iam::admits(policy, &["sqs:SendMessage"], is_queue)
     }

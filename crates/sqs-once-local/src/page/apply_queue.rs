@@ -70,15 +70,13 @@ impl StoryState {
                 let number = self.find(at, queue, message_id, |message| {
                     (message.state != State::InFlight, !message.reported)
                 });
-                self.end(queue, number, at, State::Done, |queue| What::Deleted {
-                    queue,
-                });
+                let deleted = |queue| What::Deleted { queue };
+                self.end(queue, number, at, State::Done, deleted);
             }
             LocalEvent::Expired { queue, message_id } => {
                 let number = self.find(at, queue, message_id, |one| one.details.sent_at);
-                self.end(queue, number, at, State::Expired, |queue| What::Expired {
-                    queue,
-                });
+                let expired = |queue| What::Expired { queue };
+                self.end(queue, number, at, State::Expired, expired);
             }
             LocalEvent::DeadLettered {
                 queue,
@@ -88,9 +86,7 @@ impl StoryState {
                 let number = self.find(at, queue, message_id, |message| Reverse(message.receives));
                 let to: Arc<str> = Arc::from(to.as_str());
                 self.dead_letters.insert(Arc::clone(&to));
-                let dead_lettered = What::DeadLettered {
-                    to: Arc::clone(&to),
-                };
+                let dead_lettered = What::DeadLettered { to: to.clone() };
                 self.change_in(queue, number, at, dead_lettered, |message| {
                     message.state = State::DeadLettered;
                     message.queue = to;
@@ -113,9 +109,8 @@ impl StoryState {
                 let open = open.filter(|message| message.is_unfinished_in(queue));
                 let open: Vec<_> = open.map(|message| message.number).collect();
                 for number in open {
-                    self.end(queue, number, at, State::Purged, |queue| What::Purged {
-                        queue,
-                    });
+                    let purged = |queue| What::Purged { queue };
+                    self.end(queue, number, at, State::Purged, purged);
                 }
             }
             _ => {}

@@ -16,24 +16,19 @@ const SCRIPT: &str = concat!(
     include_str!("web/main.js"),
 );
 
-pub(super) struct Html {
-    pub(super) text: String,
-    pub(super) policy: String,
-}
-
-/// The page that requests data from this server. With `token`, it may perform actions.
-pub(super) fn live(token: &str, can_act: bool) -> Html {
+/// The page that requests data from this server, and its policy. With `token`, it may perform actions.
+pub(super) fn live(token: &str, can_act: bool) -> (String, String) {
     let data = json!({"live": {"token": token, "can_act": can_act}});
     page(&data, "'self'")
 }
 
 /// The page that contains all data and makes no requests.
 pub(super) fn report(whole: &Whole) -> String {
-    page(&json!({ "report": whole }), "'none'").text
+    page(&json!({ "report": whole }), "'none'").0
 }
 
 /// `connect` is the policy's `connect-src`.
-fn page(data: &Value, connect: &str) -> Html {
+fn page(data: &Value, connect: &str) -> (String, String) {
     // Random, so that an attacker can't put it into a message body or a log line.
     let nonce = Uuid::new_v4().simple().to_string();
     let policy = format!(
@@ -49,5 +44,5 @@ fn page(data: &Value, connect: &str) -> Html {
         .replace("{{style}}", STYLE)
         .replace("{{script}}", SCRIPT)
         .replace("{{data}}", &data);
-    Html { text, policy }
+    (text, policy)
 }

@@ -137,7 +137,6 @@ pub(super) enum What {
 }
 
 impl Entry {
-    /// The approximate size in bytes.
     pub(super) fn cost(&self) -> usize {
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         ENTRY

@@ -123,10 +123,10 @@ async fn may_act(State(shared): State<Arc<Shared>>, request: Request, next: Next
 }
 
 async fn page(State(shared): State<Arc<Shared>>) -> Response {
-    let page = html::live(&shared.token, shared.controls.sqs.is_some());
-    let policy = format!("{}; frame-ancestors 'none'", page.policy);
+    let (text, policy) = html::live(&shared.token, shared.controls.sqs.is_some());
+    let policy = format!("{policy}; frame-ancestors 'none'");
     let headers = [(header::CONTENT_SECURITY_POLICY, policy)];
-    (headers, Html(page.text)).into_response()
+    (headers, Html(text)).into_response()
 }
 
 #[derive(Deserialize)]

@@ -3,7 +3,6 @@
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// The most characters of a title.
 const LONGEST: usize = 60;
 /// How many envelopes to open.
 const DEPTH: usize = 3;
@@ -20,7 +19,6 @@ pub(super) fn opened(body: &str) -> Cow<'_, str> {
     content
 }
 
-/// The content of an envelope.
 fn inside(text: &str) -> Option<String> {
     let body: Value = serde_json::from_str(text).ok()?;
     if body["TopicArn"].is_string() {

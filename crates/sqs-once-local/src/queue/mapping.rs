@@ -147,7 +147,6 @@ pub(crate) fn event(messages: &[Received], queue_arn: &str) -> Bytes {
     Event::new(records, queue_name(queue_arn)).payload()
 }
 
-/// Builds the record of a message in the event.
 fn record(received: &Received, queue_arn: &str) -> Map<String, Value> {
     let message = &received.message;
     let mut attributes = received.system_attributes();

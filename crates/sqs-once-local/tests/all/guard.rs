@@ -32,10 +32,7 @@ struct Listener {
 struct All {
     sqs: Arc<LocalSqs>,
     page_token: String,
-    _page: Page,
-    _runtime_api: RuntimeApi,
-    _dynamodb: LocalDynamoDb,
-    _s3: (LocalS3, tempfile::TempDir),
+    _others: (Page, RuntimeApi, LocalDynamoDb, LocalS3, tempfile::TempDir),
     listeners: [Listener; 5],
 }
 
@@ -84,10 +81,7 @@ impl All {
         Self {
             sqs,
             page_token,
-            _page: page,
-            _runtime_api: runtime_api,
-            _dynamodb: dynamodb,
-            _s3: (s3, folder),
+            _others: (page, runtime_api, dynamodb, s3, folder),
             listeners,
         }
     }
@@ -252,11 +246,8 @@ async fn every_server_has_so_many_connections_and_no_more() {
         let since = Instant::now();
         let answer = listener.ask("localhost", "").await;
         assert_eq!(answer.status, 200, "{}", listener.name);
-        let waited = since.elapsed();
-        assert!(
-            waited >= HEAD_TIME / 2,
-            "{}: answered after {waited:?}, beside the others",
-            listener.name
-        );
+        let (name, waited) = (listener.name, since.elapsed());
+        let has_waited = waited >= HEAD_TIME / 2;
+        assert!(has_waited, "{name}: answered after {waited:?}");
     }
 }

@@ -3,7 +3,7 @@
 use crate::support::{DEAD, HttpResponse, QUEUE, http, page_headers, queues, token};
 use serde_json::{Value, json};
 use sqs_once_local::{
-    FaultControls, Faults, Limits, LocalSqs, NewMessage, Page, PageControls, PageError, Percent,
+    FaultControls, Faults, Limits, LocalSqs, NewMessage, Page, PageControls, Percent,
     QueueSettings, Story,
 };
 use std::fs;
@@ -98,15 +98,13 @@ async fn nothing_changes_without_the_pages_token() {
     let served = served().await;
     served.send("m-1");
     let json = "Content-Type: application/json\r\n".to_owned();
+    let faults = r#"{"duplicate": 20, "kill": 0, "drop_response": 0, "slow": 0, "outlive": 0}"#;
     for headers in [json, page_headers("guess")] {
         for (path, body) in [
             ("/send", r#"{"MessageBody": "x"}"#),
             ("/duplicate", r#"{"number": 1}"#),
             ("/redrive", "{}"),
-            (
-                "/faults",
-                r#"{"duplicate": 20, "kill": 0, "drop_response": 0, "slow": 0, "outlive": 0}"#,
-            ),
+            ("/faults", faults),
         ] {
             let response = http(served.page.address(), "POST", path, &headers, body).await;
             assert_eq!(response.status, 403, "{path}: {}", response.body);
@@ -132,17 +130,13 @@ async fn a_message_is_sent_with_its_body_as_it_is() {
     assert_eq!(detail["body"], body);
     assert_eq!(detail["attributes"], tenant);
     assert_eq!(detail["group_id"], "a");
+    let odd = json!({"MessageBody": "x", "MessageAttributes": {"a": {}}});
+    let deduplicated = json!({"MessageBody": "x", "MessageDeduplicationId": "d"});
     for (refused, reason) in [
         (json!({"MessageBody": ""}), "MessageBody"),
         (json!({"no": "body"}), "MessageBody"),
-        (
-            json!({"MessageBody": "x", "MessageAttributes": {"a": {}}}),
-            "'a'",
-        ),
-        (
-            json!({"MessageBody": "x", "MessageDeduplicationId": "d"}),
-            "MessageDeduplicationId",
-        ),
+        (odd, "'a'"),
+        (deduplicated, "MessageDeduplicationId"),
     ] {
         let answer = post(&served.page, "/send", &refused).await;
         assert_eq!(answer.status, 409, "{}", answer.body);
@@ -173,10 +167,8 @@ async fn a_fifo_queue_refuses_a_deduplication_id_that_it_has_seen_and_gets_a_new
 async fn the_messages_of_the_sample_events_are_offered_as_they_are_now() {
     let served = served().await;
     let write = |name: &str, text: &str| fs::write(served.samples.path().join(name), text).unwrap();
-    write(
-        "b.json",
-        r#"{"detail": "of another service", "Records": []}"#,
-    );
+    let other = r#"{"detail": "of another service", "Records": []}"#;
+    write("b.json", other);
     write("c.json", r#"{"Records": [{"no": "message"}]}"#);
     assert_eq!(served.get_json("/samples").await, json!([]));
     // The first of two ids names the message.
@@ -205,33 +197,25 @@ async fn the_messages_of_the_sample_events_are_offered_as_they_are_now() {
 #[tokio::test]
 async fn faults_are_shown_and_changed_and_keep_their_seed() {
     let served = served().await;
-    let none =
-        json!({"duplicate": 0.0, "kill": 0.0, "drop_response": 0.0, "slow": 0.0, "outlive": 0.0});
+    let shares = |duplicate: f64, kill: f64| json!({"duplicate": duplicate, "kill": kill, "drop_response": 0.0, "slow": 0.0, "outlive": 0.0});
+    let (none, some) = (shares(0.0, 0.0), shares(100.0, 0.5));
     assert_eq!(served.get_json("/story").await["faults"], none);
-    let some =
-        json!({"duplicate": 100.0, "kill": 0.5, "drop_response": 0.0, "slow": 0.0, "outlive": 0.0});
     let answer = post(&served.page, "/faults", &some).await;
     assert_eq!(answer.status, 200, "{}", answer.body);
     assert_eq!(served.get_json("/story").await["faults"], some);
     let faults = served.faults.get();
     assert_eq!((faults.seed, faults.duplicate), (7, Percent::ALL));
-    let over =
-        json!({"duplicate": 101.0, "kill": 0.0, "drop_response": 0.0, "slow": 0.0, "outlive": 0.0});
-    let answer = post(&served.page, "/faults", &over).await;
+    let answer = post(&served.page, "/faults", &shares(101.0, 0.0)).await;
     assert_eq!(answer.status, 409);
-    assert!(
-        answer.body.contains("between 0% and 100%"),
-        "{}",
-        answer.body
-    );
+    let is_named = answer.body.contains("between 0% and 100%");
+    assert!(is_named, "{}", answer.body);
 }
 
 #[tokio::test]
 async fn a_page_without_queues_only_shows() {
     let story = Story::new(QUEUE, None, Limits::default());
-    let page = Page::start(story, PageControls::default(), 0)
-        .await
-        .unwrap();
+    let page = Page::start(story, PageControls::default(), 0).await;
+    let page = page.unwrap();
     let html = http(page.address(), "GET", "/", "", "").await.body;
     assert!(html.contains(r#""can_act":false"#));
     for (path, body) in [
@@ -290,16 +274,4 @@ async fn the_report_is_offered_as_a_file() {
     assert!(disposition.starts_with("attachment"), "{disposition}");
     assert!(report.body.contains("body of m-1"));
     assert!(!report.body.contains("\"token\""), "nothing to act with");
-}
-
-#[tokio::test]
-async fn a_port_that_is_taken_is_an_error_that_names_it() {
-    let served = served().await;
-    let port = served.page.address().port();
-    let story = Story::new(QUEUE, None, Limits::default());
-    let Err(error) = Page::start(story, PageControls::default(), port).await else {
-        panic!("two pages on one port");
-    };
-    assert!(matches!(error, PageError::Listen { .. }));
-    assert!(error.to_string().contains(&port.to_string()), "{error}");
 }

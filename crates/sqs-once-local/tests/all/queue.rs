@@ -182,9 +182,8 @@ fn a_fifo_queue_takes_a_deduplication_id_once_in_five_minutes() {
 #[test]
 fn a_fifo_queue_makes_a_deduplication_id_of_the_body_unless_the_message_has_its_own() {
     let mut queues = queues();
-    create(&mut queues, FIFO, |one| {
-        one.content_based_deduplication = true
-    });
+    let by_content = |one: &mut QueueSettings| one.content_based_deduplication = true;
+    create(&mut queues, FIFO, by_content);
     for (id, body, own) in [
         ("m-1", "hello", None),
         ("m-2", "other", None),
@@ -195,10 +194,8 @@ fn a_fifo_queue_makes_a_deduplication_id_of_the_body_unless_the_message_has_its_
         message.deduplication_id = own;
         queues.send(FIFO, message, at(0)).unwrap();
     }
-    assert_eq!(
-        ids(&receive(&mut queues, FIFO, 10, 0)),
-        ["m-1", "m-2", "m-4"]
-    );
+    let received = receive(&mut queues, FIFO, 10, 0);
+    assert_eq!(ids(&received), ["m-1", "m-2", "m-4"]);
 }
 
 #[test]
@@ -280,9 +277,8 @@ fn a_request_that_changes_nothing_has_no_event() {
 #[test]
 fn a_message_that_is_not_hidden_comes_once_in_a_batch() {
     let mut queues = Queues::default();
-    create(&mut queues, QUEUE, |one| {
-        one.visibility_timeout = Duration::ZERO
-    });
+    let visible = |one: &mut QueueSettings| one.visibility_timeout = Duration::ZERO;
+    create(&mut queues, QUEUE, visible);
     let message = NewMessage::new("m-1", "");
     queues.send(QUEUE, message, at(0)).unwrap();
     assert_eq!(ids(&receive(&mut queues, QUEUE, 10, 0)), ["m-1"]);
@@ -298,10 +294,9 @@ fn a_delayed_message_comes_when_its_delay_has_ended() {
         ("own", Some(5 * SECOND)),
         ("none", Some(Duration::ZERO)),
     ] {
-        let message = NewMessage::new(id, "");
-        queues
-            .send(QUEUE, NewMessage { delay, ..message }, at(0))
-            .unwrap();
+        let mut message = NewMessage::new(id, "");
+        message.delay = delay;
+        queues.send(QUEUE, message, at(0)).unwrap();
     }
     let counts = |queues: &Queues, now| {
         let counts = queues.counts(QUEUE, at(now)).unwrap();

@@ -50,10 +50,8 @@ fn an_answer_that_lambda_treats_as_a_failed_batch_is_an_error() {
         r#"{"messageId": "b"}"#,
     ] {
         let answer = parse(&format!(r#"{{"batchItemFailures": [{entry}]}}"#));
-        assert!(
-            matches!(answer, Err(ResponseError::NoIdentifier)),
-            "{entry}"
-        );
+        let is_unnamed = matches!(answer, Err(ResponseError::NoIdentifier));
+        assert!(is_unnamed, "{entry}");
     }
     let unknown = parse(r#"{"batchItemFailures": [{"itemIdentifier": "z"}]}"#);
     assert!(matches!(unknown, Err(ResponseError::UnknownIdentifier(id)) if id == "z"));

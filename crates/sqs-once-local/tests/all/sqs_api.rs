@@ -162,10 +162,8 @@ async fn a_queue_tells_how_it_is_set() {
         let request = json!({"QueueUrl": queue, "AttributeNames": [name]});
         answer(&sqs, "GetQueueAttributes", &request).await["Attributes"].take()
     };
-    let redrive = format!(
-        r#"{{"deadLetterTargetArn":"{}","maxReceiveCount":1}}"#,
-        arn(DEAD)
-    );
+    let to = arn(DEAD);
+    let redrive = format!(r#"{{"deadLetterTargetArn":"{to}","maxReceiveCount":1}}"#);
     for (name, value) in [
         ("VisibilityTimeout", "30"),
         ("MessageRetentionPeriod", "345600"),
@@ -201,30 +199,25 @@ async fn last_task(sqs: &LocalSqs) -> Value {
 }
 
 #[tokio::test]
-async fn a_move_task_takes_dead_letters_where_it_is_told_to() {
+async fn a_move_task_takes_dead_letters_where_it_is_told_to_and_fails_at_one_of_unknown_origin() {
     let sqs = with_dead(&["1"]).await;
+    send(&sqs, DEAD, "sent here").await;
     let to = |queue| json!({"SourceArn": arn(DEAD), "DestinationArn": arn(queue)});
     let start = "StartMessageMoveTask";
     assert_refused(&sqs, start, &to("another"), "ResourceNotFoundException").await;
     assert_refused(&sqs, start, &to(FIFO), "InvalidParameterValue").await;
-    answer(&sqs, start, &to(QUEUE)).await;
-    let all = json!({"AttributeNames": ["All"]});
-    let back = receive(&sqs, QUEUE, all).await;
-    assert_eq!(bodies(&back), ["1"]);
-    let source = &back[0]["Attributes"]["DeadLetterQueueSourceArn"];
-    assert_eq!(source, &Value::Null, "it is a new message");
-}
-
-#[tokio::test]
-async fn a_move_task_fails_at_a_message_of_unknown_origin() {
-    let sqs = with_dead(&["1"]).await;
-    send(&sqs, DEAD, "sent here").await;
-    let request = json!({"SourceArn": arn(DEAD)});
-    answer(&sqs, "StartMessageMoveTask", &request).await;
+    answer(&sqs, start, &json!({"SourceArn": arn(DEAD)})).await;
     let task = last_task(&sqs).await;
     assert_eq!(task["Status"], "FAILED");
     assert_eq!(task["ApproximateNumberOfMessagesMoved"], 1);
-    assert_eq!(bodies(&receive(&sqs, DEAD, json!({})).await), ["sent here"]);
+    answer(&sqs, start, &to(QUEUE)).await;
+    let all = json!({"AttributeNames": ["All"]});
+    let back = receive(&sqs, QUEUE, all).await;
+    assert_eq!(bodies(&back), ["1", "sent here"]);
+    for message in back {
+        let source = &message["Attributes"]["DeadLetterQueueSourceArn"];
+        assert_eq!(source, &Value::Null, "it is a new message");
+    }
 }
 
 #[tokio::test]

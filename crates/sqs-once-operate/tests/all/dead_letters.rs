@@ -167,7 +167,7 @@ fn saying_its_key(body: &str) -> NewMessage {
 }
 
 /// The state and the key of every message.
-async fn looked(letters: &DeadLetters) -> Vec<(Standing, Option<ItemId>)> {
+async fn looked(letters: &DeadLetters) -> (Vec<Standing>, Vec<Option<ItemId>>) {
     let mut seen = Vec::new();
     let each = |letter: &DeadLetter| {
         seen.push((letter.standing, letter.key().cloned()));
@@ -175,7 +175,7 @@ async fn looked(letters: &DeadLetters) -> Vec<(Standing, Option<ItemId>)> {
     };
     let all = Selection::default();
     letters.look(&all, &|| false, each).await.unwrap();
-    seen
+    seen.into_iter().unzip()
 }
 
 fn set(bodies: Vec<String>) -> BTreeSet<String> {
@@ -330,7 +330,7 @@ async fn a_key_that_a_producer_claims_is_not_believed() {
     }
     let (_dynamodb, keys) = completed(&["payments#a1"]).await;
     let seen = looked(&account.reliable(Some(keys))).await;
-    assert_eq!(seen, [(Standing::UnknownKey, None)]);
+    assert_eq!(seen, (vec![Standing::UnknownKey], vec![None]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -495,8 +495,7 @@ async fn a_key_that_cannot_be_looked_up_hides_nothing_of_the_others() {
     let broken =
         json!({"id": {"S": "payments#b1"}, "status": {"S": "COMPLETED"}, "fence": {"S": "?"}});
     put(&dynamodb, broken);
-    let seen = looked(&account.reliable(Some(keys))).await;
-    let standings: Vec<_> = seen.into_iter().map(|(standing, _)| standing).collect();
+    let (standings, _) = looked(&account.reliable(Some(keys))).await;
     use Standing::{Completed, UnknownKey, Unreadable};
     assert_eq!(standings, [Completed, Unreadable, UnknownKey]);
 }
@@ -514,8 +513,7 @@ async fn a_message_whose_key_was_completed_for_another_payload_is_not_taken_for_
     account.put(saying_its_key("b1"));
     let (_dynamodb, keys) = completed(&["payments#a1", "payments#b1"]).await;
     let letters = account.reliable(Some(keys));
-    let seen = looked(&letters).await.into_iter();
-    let standings: Vec<_> = seen.map(|(standing, _)| standing).collect();
+    let (standings, _) = looked(&letters).await;
     assert_eq!(standings, [Standing::OtherPayload, Standing::Completed]);
     let (tally, ended) = account.redrive_all(&letters).await;
     ended.unwrap();
@@ -548,7 +546,7 @@ async fn what_is_completed_under_either_form_of_its_id_is_done() {
         put(&dynamodb, released);
         let key_from = key_from(vec![]);
         let letters = account.reliable(Some(keys)).key_from(Some(key_from));
-        let expected = [(Standing::Completed, Some(done.clone()))];
+        let expected = (vec![Standing::Completed], vec![Some(done.clone())]);
         assert_eq!(looked(&letters).await, expected);
     }
 }
@@ -566,10 +564,8 @@ async fn a_key_can_have_a_part_in_the_body_and_one_in_an_attribute() {
     let (_dynamodb, keys) = completed(&[id.as_str()]).await;
     let key_from = key_from(vec![PartFrom::Attribute("tenant".to_owned())]);
     let letters = account.reliable(Some(keys)).key_from(Some(key_from));
-    let expected = [
-        (Standing::Completed, Some(id)),
-        (Standing::UnknownKey, None),
-    ];
+    let standings = vec![Standing::Completed, Standing::UnknownKey];
+    let expected = (standings, vec![Some(id), None]);
     assert_eq!(looked(&letters).await, expected);
 }
 

@@ -59,7 +59,6 @@ impl Table {
         put(&self.dynamodb, item);
     }
 
-    /// The stored attributes of an item.
     fn stored(&self, id: &str) -> Value {
         let item = self.dynamodb.item("sqs-once", json!({"id": {"S": id}}));
         item.unwrap().unwrap()
@@ -174,18 +173,6 @@ async fn a_key_is_found_by_its_id_and_by_what_log_lines_show_of_it() {
     }
 }
 
-#[tokio::test]
-async fn parts_need_a_namespace_and_ids_do_not() {
-    let table = Table::new().await;
-    let (order, _) = table.claimed().await;
-    let find = async |word: &str| {
-        let name = KeyName::read(&[word]).unwrap();
-        table.keys.find(&name, None).await
-    };
-    assert!(matches!(find("order-42").await, Err(Error::NoNamespace)));
-    assert_eq!(find(order.as_str()).await.unwrap().len(), 1);
-}
-
 #[test]
 fn words_that_are_not_a_key_are_refused() {
     let read = |words: &[&str]| KeyName::read(words);
@@ -240,20 +227,6 @@ async fn a_listing_reaches_every_item_over_all_of_its_pages() {
 }
 
 #[tokio::test]
-async fn what_others_keep_in_the_table_is_not_listed_and_what_cannot_be_read_is_said() {
-    let table = Table::new().await;
-    table.put(json!({"id": {"S": "customer#7"}, "name": {"S": "Ada"}}));
-    let status = json!({"S": "COMPLETED"});
-    table.put(json!({"id": {"S": "payments#x"}, "status": status, "fence": {"S": "?"}}));
-    let page = unstable::page(&table.store, &Listing::default(), None)
-        .await
-        .unwrap();
-    let [(id, item)] = page.items.try_into().unwrap();
-    assert_eq!(id.as_str(), "payments#x");
-    assert!(item.is_err());
-}
-
-#[tokio::test]
 async fn a_forgotten_key_runs_again_under_a_larger_fence() {
     for table in [Table::new().await, Table::with_sort_key().await] {
         let order = id("order-42");
@@ -276,16 +249,15 @@ async fn a_forgotten_key_runs_again_under_a_larger_fence() {
     }
 }
 
-#[tokio::test]
-async fn the_next_attempt_at_a_forgotten_key_is_a_first_one() {
-    let table = Table::new().await;
-    let (order, seen) = table.claimed().await;
+#[test]
+fn the_next_attempt_at_a_forgotten_key_is_a_first_one() {
+    let order = id("order-42");
+    let mut seen = Item::new(order.clone(), Status::InProgress);
+    seen.fence = Some(Fence::first(NOW));
     let later = NOW + 2 * DAY;
     let forgotten = Change::Forget.write(&order, Some(&seen), Owner::from_bits(9), later);
-    let settled = table.keys.replace(Some(&seen), &forgotten.unwrap()).await;
-    assert_eq!(settled.unwrap(), Settled::Written);
     // The fence tells when the key was first attempted.
-    assert_eq!(table.item(&order).await.fence, Some(Fence::first(later)));
+    assert_eq!(forgotten.unwrap().fence, Some(Fence::first(later)));
 }
 
 #[tokio::test]
@@ -337,23 +309,18 @@ async fn a_key_that_never_came_can_be_completed_and_need_not_be_forgotten() {
     assert!(matches!(completed, Settled::Refused(Some(_))));
 }
 
-#[tokio::test]
-async fn completing_what_is_completed_never_lets_it_end_sooner() {
-    let table = Table::new().await;
-    let (order, seen) = table.claimed().await;
-    table.change(forever(), &seen).await;
-    let seen = table.item(&order).await;
-    let expiration = NOW + DAY;
-    table.change(Change::Complete { expiration }, &seen).await;
-    let seen = table.item(&order).await;
-    assert_eq!(seen.expiration, Some(NOW + 365 * DAY));
-
+#[test]
+fn completing_what_is_completed_never_lets_it_end_sooner() {
     // A completion without an expiry never expires.
-    let id = ItemId::from_stored("payments#1");
-    table.put(json!({"id": {"S": id.as_str()}, "status": {"S": "COMPLETED"}}));
-    let seen = table.item(&id).await;
-    table.change(Change::Complete { expiration }, &seen).await;
-    assert_eq!(table.item(&id).await.expiration, None);
+    for expiration in [None, Some(NOW + 365 * DAY)] {
+        let mut seen = Item::new(id("order-42"), Status::Completed);
+        seen.expiration = expiration;
+        let sooner = Change::Complete {
+            expiration: NOW + DAY,
+        };
+        let completed = sooner.write(&seen.id, Some(&seen), Owner::from_bits(9), NOW);
+        assert_eq!(completed.unwrap().expiration, expiration);
+    }
 }
 
 #[tokio::test]

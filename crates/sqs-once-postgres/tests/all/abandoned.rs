@@ -4,8 +4,8 @@ use sqs_once::store::{Claim, Fence, Seen, Store, StoreErrorKind};
 use sqs_once_postgres::PostgresStore;
 use tokio_postgres::Client;
 
+use crate::exactly_once::proxy::Proxy;
 use crate::orders::{ACKNOWLEDGED, Orders, invoke, two_at_once};
-use crate::relay::Relay;
 use crate::support::{Database, connect, is_written, new_claims, rival, until_idle, until_waiting};
 
 /// Locks that another transaction holds on a key.
@@ -84,10 +84,10 @@ async fn a_claim_that_waits_too_long_is_answered_and_not_written_later() {
 #[tokio::test]
 async fn a_claim_of_which_the_commit_never_arrives_is_rolled_back_by_the_server() {
     let database = Database::new().await;
-    let relay = Relay::before(&database.url).await;
-    let frozen = PostgresStore::from_url(&relay.url(&database.url)).unwrap();
+    let (proxy, url) = Proxy::before(&database.url).await;
+    let frozen = PostgresStore::from_url(&url).unwrap();
     let claims = new_claims(1);
-    relay.withhold_the_next_commit();
+    proxy.withhold_the_next_commit();
     let error = frozen.claim(&claims).await.remove(0).unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unanswered, "{error}");
     assert!(!is_claimed(&database, &claims[0]).await);
@@ -100,14 +100,14 @@ async fn a_claim_of_which_the_commit_never_arrives_is_rolled_back_by_the_server(
 #[tokio::test]
 async fn a_connection_that_was_forgotten_while_it_idled_fails_no_claim_and_no_transaction() {
     let orders = Orders::new().await;
-    let relay = Relay::before(&orders.database.url).await;
-    let store = PostgresStore::from_url(&relay.url(&orders.database.url)).unwrap();
+    let (proxy, url) = Proxy::before(&orders.database.url).await;
+    let store = PostgresStore::from_url(&url).unwrap();
     let consumer = orders.sound().store(store.clone());
     assert_eq!(invoke(&consumer, &["o-1"]).await, ACKNOWLEDGED);
-    relay.forget_the_connections_there_are();
+    proxy.forget_the_connections_there_are();
     assert_eq!(invoke(&consumer, &["o-2"]).await, ACKNOWLEDGED);
     assert_eq!(orders.calls(), 2);
-    relay.forget_the_connections_there_are();
+    proxy.forget_the_connections_there_are();
     let claimed = store.claim(&new_claims(1)).await.remove(0);
     assert!(is_written(&claimed), "{claimed:?}");
 }

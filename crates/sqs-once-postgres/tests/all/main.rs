@@ -12,7 +12,6 @@ mod exactly_once;
 mod operations;
 mod orders;
 mod pgbouncer;
-mod relay;
 mod room;
 mod round_trips;
 mod support;

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::error::Refusal;
 use super::expression::{Condition, Operand, Placeholders, Update};
-use super::parsed::{Expression, Parsed, Part, Rule, first, word};
+use super::parsed::{Expression, Part, Rule, cached, first, word};
 use super::units::Units;
 use super::value::{Item, Value, item_size};
 use super::{Answer, Table, Tables, done, id_of, read};
@@ -57,27 +57,22 @@ impl Tables {
             return Err(Refusal::validation("a batch has 1 to 25 statements"));
         }
         let parsed = batch.statements.iter().map(|one| {
-            self.statements.of(one.statement.get(), |json| {
+            cached(&mut self.statements, one.statement.get(), |json| {
                 let text: String = read(json.as_bytes())?;
-                Parsed::read(&text)
+                Statement::read(&text)
             })
         });
         let parsed = parsed.collect::<Result<Vec<_>, _>>()?;
         let none = Default::default();
         let mut ids = BTreeSet::new();
         let mut ready = Vec::with_capacity(statements);
-        for (one, parsed) in batch.statements.iter().zip(&parsed) {
+        for (one, statement) in batch.statements.iter().zip(&parsed) {
             let (names, values) = &none;
             let placeholders = Placeholders {
                 names,
                 values,
                 parameters: &one.parameters,
             };
-            placeholders.check(parsed.placeholders.iter())?;
-            if parsed.parameters != one.parameters.len() {
-                return Err(Refusal::validation("a question mark has one parameter"));
-            }
-            let statement = &parsed.expression;
             let id = statement.id(placeholders)?;
             if !ids.insert((statement.table(), id.clone())) {
                 return Err(Refusal::validation(

@@ -8,7 +8,8 @@ use super::value::{Item, item_size};
 /// The refusal of a request, or of one statement of a batch.
 #[derive(Debug)]
 pub(super) struct Refusal {
-    kind: Kind,
+    /// The name of the error, without `Exception`.
+    kind: &'static str,
     message: String,
     /// The item that refused a conditional write, if the request asks for it.
     item: Option<Item>,
@@ -16,17 +17,10 @@ pub(super) struct Refusal {
     pub(super) units: Units,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    ConditionalCheckFailed,
-    DuplicateItem,
-    Validation,
-}
-
 impl Refusal {
     pub(super) fn validation(message: impl Into<String>) -> Self {
         Self {
-            kind: Kind::Validation,
+            kind: "Validation",
             message: message.into(),
             item: None,
             units: Units::default(),
@@ -36,7 +30,7 @@ impl Refusal {
     /// Consumes as much as the attempted write.
     pub(super) fn duplicate(attempted: &Item) -> Self {
         Self {
-            kind: Kind::DuplicateItem,
+            kind: "DuplicateItem",
             units: Units::of_write(item_size(attempted)),
             ..Self::validation("Duplicate primary key exists in table")
         }
@@ -45,7 +39,7 @@ impl Refusal {
     /// `shown` is the request's `ReturnValuesOnConditionCheckFailure`.
     pub(super) fn condition(found: Option<&Item>, shown: Option<&str>) -> Self {
         Self {
-            kind: Kind::ConditionalCheckFailed,
+            kind: "ConditionalCheckFailed",
             item: found.filter(|_| shown == Some("ALL_OLD")).cloned(),
             units: Units::of_write(found.map_or(0, item_size)),
             ..Self::validation("The conditional request failed")
@@ -54,15 +48,15 @@ impl Refusal {
 
     /// The answer to a whole request.
     pub(super) fn of_request(&self) -> Json {
-        let kind = format!("com.amazonaws.dynamodb.v20120810#{:?}Exception", self.kind);
+        let kind = format!("com.amazonaws.dynamodb.v20120810#{}Exception", self.kind);
         self.with_item(json!({"__type": kind, "message": self.message}))
     }
 
     /// The answer to one statement of a batch.
     pub(super) fn of_statement(&self) -> Json {
         let code = match self.kind {
-            Kind::Validation => "ValidationError".to_owned(),
-            kind => format!("{kind:?}"),
+            "Validation" => "ValidationError",
+            kind => kind,
         };
         self.with_item(json!({"Code": code, "Message": self.message}))
     }

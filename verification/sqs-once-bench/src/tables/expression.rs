@@ -1,7 +1,7 @@
 //! Operands, conditions and updates: how they are read, and what they make of an item.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use super::error::Refusal;
 use super::parsed::{Expression, Part, Rule, first, word};
@@ -24,18 +24,6 @@ impl<'a> Placeholders<'a> {
         'a: 'b,
     {
         self.names.get(name).map_or(name, String::as_str)
-    }
-
-    /// Finds placeholders without a meaning, and meanings that no expression uses.
-    pub(super) fn check<'b>(self, used: impl Iterator<Item = &'b String>) -> Result<(), Refusal> {
-        let used: BTreeSet<_> = used.collect();
-        let defined = self.names.keys().chain(self.values.keys()).collect();
-        match used.symmetric_difference(&defined).next() {
-            None => Ok(()),
-            Some(name) => Err(Refusal::validation(format!(
-                "not both defined and used in an expression: {name}"
-            ))),
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Expressions: the grammar, and a cache, because clients send the same few texts again and again.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use pest::Parser;
@@ -14,38 +14,17 @@ struct Grammar;
 
 pub(super) type Part<'a> = Pair<'a, Rule>;
 
-const MOST: usize = 10_000;
-
 /// What the grammar reads.
-pub(super) trait Expression {
+pub(super) trait Expression: Sized {
     /// The rule for a text that is this expression and nothing else.
     const WHOLE: Rule;
 
     fn of(part: Part<'_>) -> Self;
-}
 
-#[derive(Debug)]
-pub(super) struct Parsed<T> {
-    pub(super) expression: T,
-    /// Its `#names` and `:values`.
-    pub(super) placeholders: BTreeSet<String>,
-    /// The number of its question marks.
-    pub(super) parameters: usize,
-}
-
-impl<T: Expression> Parsed<T> {
-    pub(super) fn read(text: &str) -> Result<Self, Refusal> {
-        let mut parts = Grammar::parse(T::WHOLE, text)
-            .map_err(|error| Refusal::validation(format!("Syntax error: {error}")))?;
-        let all = || parts.clone().flatten();
-        let words = all().filter(|part| matches!(part.as_rule(), Rule::name | Rule::value));
-        let words = words.map(|part| word(&part));
-        let parameters = all().filter(|part| part.as_rule() == Rule::parameter);
-        Ok(Self {
-            placeholders: words.filter(|word| word.starts_with(['#', ':'])).collect(),
-            parameters: parameters.count(),
-            expression: T::of(first(&mut parts)),
-        })
+    fn read(text: &str) -> Result<Self, Refusal> {
+        let parts = Grammar::parse(Self::WHOLE, text);
+        let parts = parts.map_err(|error| Refusal::validation(format!("Syntax error: {error}")));
+        Ok(Self::of(first(&mut parts?)))
     }
 }
 
@@ -61,29 +40,17 @@ pub(super) fn word(part: &Part<'_>) -> String {
 }
 
 /// Expressions by their texts.
-#[derive(Debug)]
-pub(super) struct Cache<T>(HashMap<String, Arc<Parsed<T>>>);
+pub(super) type Cache<T> = HashMap<String, Arc<T>>;
 
-impl<T> Default for Cache<T> {
-    fn default() -> Self {
-        Self(HashMap::new())
+pub(super) fn cached<T>(
+    cache: &mut Cache<T>,
+    text: &str,
+    read: impl FnOnce(&str) -> Result<T, Refusal>,
+) -> Result<Arc<T>, Refusal> {
+    if let Some(expression) = cache.get(text) {
+        return Ok(Arc::clone(expression));
     }
-}
-
-impl<T> Cache<T> {
-    pub(super) fn of(
-        &mut self,
-        text: &str,
-        parse: impl FnOnce(&str) -> Result<Parsed<T>, Refusal>,
-    ) -> Result<Arc<Parsed<T>>, Refusal> {
-        if let Some(parsed) = self.0.get(text) {
-            return Ok(Arc::clone(parsed));
-        }
-        if self.0.len() >= MOST {
-            self.0.clear();
-        }
-        let parsed = Arc::new(parse(text)?);
-        self.0.insert(text.to_owned(), Arc::clone(&parsed));
-        Ok(parsed)
-    }
+    let expression = Arc::new(read(text)?);
+    cache.insert(text.to_owned(), Arc::clone(&expression));
+    Ok(expression)
 }

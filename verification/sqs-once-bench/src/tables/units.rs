@@ -32,15 +32,15 @@ impl Units {
     pub(super) fn of_write(size: usize) -> Self {
         Self {
             write: size.div_ceil(WRITE).max(1) as f64,
-            read: 0.0,
+            ..Self::default()
         }
     }
 
     /// The units of a read of `size` bytes.
     pub(super) fn of_read(size: usize) -> Self {
         Self {
-            write: 0.0,
             read: size.div_ceil(READ).max(1) as f64,
+            ..Self::default()
         }
     }
 }

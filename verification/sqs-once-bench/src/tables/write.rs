@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::error::Refusal;
-use super::expression::Placeholders;
-use super::parsed::Parsed;
+use super::expression::{Condition, Placeholders, Update};
+use super::parsed::{Expression, cached};
 use super::units::Units;
 use super::value::{Item, Value, item_size};
 use super::{Answer, Tables, done, id_of, read};
@@ -38,18 +38,16 @@ impl Tables {
     pub(super) fn write(&mut self, operation: &str, body: &[u8]) -> Result<Answer, Refusal> {
         let write: Write = read(body)?;
         let condition = write.condition_expression.as_deref();
-        let condition = condition.map(|text| self.conditions.of(text, Parsed::read));
+        let condition = condition.map(|text| cached(&mut self.conditions, text, Condition::read));
         let condition = condition.transpose()?;
         let update = write.update_expression.as_deref();
-        let update = update.map(|text| self.updates.of(text, Parsed::read));
+        let update = update.map(|text| cached(&mut self.updates, text, Update::read));
         let update = update.transpose()?;
         let placeholders = Placeholders {
             names: &write.expression_attribute_names,
             values: &write.expression_attribute_values,
             parameters: &[],
         };
-        let used = condition.iter().flat_map(|one| &one.placeholders);
-        placeholders.check(used.chain(update.iter().flat_map(|one| &one.placeholders)))?;
         let returns_new = match write.return_values.as_deref() {
             None | Some("NONE") => false,
             Some("UPDATED_NEW") => true,
@@ -60,7 +58,7 @@ impl Tables {
         let table = self.table(&write.table_name);
         let found = table.get(&id);
         if let Some(condition) = condition
-            && !condition.expression.holds(found, placeholders)
+            && !condition.holds(found, placeholders)
         {
             let shown = write.return_values_on_condition_check_failure.as_deref();
             return Err(Refusal::condition(found, shown));
@@ -75,7 +73,6 @@ impl Tables {
                 None => write.key.clone(),
                 Some(update) => {
                     let mut item = found.unwrap_or(&write.key).clone();
-                    let update = &update.expression;
                     update.apply(&mut item, placeholders)?;
                     if returns_new {
                         attributes = Some(update.set_in(&item, placeholders));

@@ -74,12 +74,12 @@ impl Tale {
     }
 
     fn begun(self, process: usize) -> Self {
-        self.history.begun(Self::entry(process, process as u64));
+        self.history.begun(&Self::entry(process, process as u64));
         self
     }
 
     fn effect(self, process: usize) -> Self {
-        self.history.effect(Self::entry(process, process as u64));
+        self.history.effect(&Self::entry(process, process as u64));
         self
     }
 
@@ -295,7 +295,7 @@ fn an_order_that_overtakes_another_of_its_group_is_seen_and_one_of_another_group
             received.message.id = format!("m-{order}");
             received.message.body = received.message.body.replace("order-0", &name(order));
             history.received(0, &[received.clone()]);
-            history.effect(Entry {
+            history.effect(&Entry {
                 order_id: name(order),
                 message_id: received.message.id.clone(),
                 ..Tale::entry(0, 0)

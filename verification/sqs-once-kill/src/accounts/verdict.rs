@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqs_once_judge::{self as judge, Attempt, Event, Judge};
 
 use super::Wrong;
-use crate::history::{Book, Close, OrderNotes, What};
+use crate::history::{Book, Close, Delivery, Note, OrderNotes, What};
 use crate::plan::{Plan, Way};
 use crate::report::story;
 
@@ -25,7 +25,7 @@ pub(super) struct Verdict {
 struct Hearing<'a> {
     plan: &'a Plan,
     book: &'a Book,
-    judge: Judge<Duration>,
+    judge: Judge,
     /// The deliveries in frozen processes, with the time of the thaw.
     frozen: HashMap<usize, Option<Duration>>,
     closed: HashSet<usize>,
@@ -53,7 +53,7 @@ pub(super) fn verdict(plan: &Plan, book: &Book) -> Verdict {
     let mut notes: Vec<_> = notes.collect();
     notes.sort_by_key(|(_, (_, note))| note.at);
     for (key, (at, note)) in notes {
-        hearing.note(key, at, note.at, &note.what);
+        hearing.note(key, at, note);
     }
     for (key, order) in book.orders.iter().enumerate() {
         hearing.counted(key, order.counted.unwrap_or(0));
@@ -62,7 +62,7 @@ pub(super) fn verdict(plan: &Plan, book: &Book) -> Verdict {
 }
 
 impl Hearing<'_> {
-    fn tell(&mut self, event: Event<Duration>) {
+    fn tell(&mut self, event: Event) {
         for wrong in self.judge.see(event) {
             let wrong = match wrong {
                 judge::Wrong::NoEffect { message, .. } => {
@@ -95,11 +95,9 @@ impl Hearing<'_> {
 
     /// A redriven message loses its place in its group. An order that cannot be handled has no effect.
     fn sent(&mut self, key: usize, order: &OrderNotes) {
-        let mut notes = order.notes.iter();
-        let is_redriven = notes.any(|note| match note.what {
-            What::Received { delivery } => self.book.deliveries[delivery].is_redriven(),
-            _ => false,
-        });
+        let deliveries = order.notes.iter().filter_map(|note| note.delivery);
+        let mut deliveries = deliveries.map(|delivery| &self.book.deliveries[delivery]);
+        let is_redriven = deliveries.any(Delivery::is_redriven);
         let is_sent = !order.notes.is_empty() && !is_redriven;
         let keeps_place = self.plan.way == Way::Fifo && is_sent && !order.is_spoilt;
         let group = keeps_place.then(|| Plan::group(key));
@@ -114,59 +112,49 @@ impl Hearing<'_> {
         }
     }
 
-    fn note(&mut self, key: usize, number: usize, at: Duration, what: &What) {
-        match *what {
-            What::Sent { .. } | What::Received { .. } | What::TrafficFault { .. } => {}
+    fn note(&mut self, key: usize, place: usize, note: &Note) {
+        let number = note.delivery.unwrap_or_default();
+        let attempt = Attempt { key, number };
+        match note.what {
+            What::Sent(_) | What::Received | What::TrafficFault { .. } => {}
             // A killed process's request may arrive after the kill.
-            What::Begun { delivery, .. } if self.closed.contains(&delivery) => {}
-            What::Begun { delivery, .. } => self.tell(Event::Started {
-                attempt: Attempt {
-                    key,
-                    number: delivery,
-                },
-                admitted: at,
+            What::Begun { .. } if self.closed.contains(&number) => {}
+            What::Begun { .. } => self.tell(Event::Started {
+                attempt,
+                admitted: note.at.as_nanos() as u64,
                 owns: true,
             }),
-            What::Effect { delivery, .. } => self.effect(key, number, delivery, at),
+            What::Effect { .. } => self.effect(attempt, place, note.at),
             What::Recorded => self.tell(Event::Recorded(key)),
-            What::Counted { times } => self.counted(key, times),
-            What::Frozen { delivery } => {
-                self.frozen.insert(delivery, None);
-                self.stopped(key, delivery);
+            What::Counted(times) => self.counted(key, times),
+            What::Frozen => {
+                self.frozen.insert(number, None);
+                self.tell(Event::Stopped(attempt));
             }
-            What::Thawed { delivery } => {
-                self.frozen.insert(delivery, Some(at));
-                if !self.closed.contains(&delivery) {
-                    self.tell(Event::Resumed(Attempt {
-                        key,
-                        number: delivery,
-                    }));
+            What::Thawed => {
+                self.frozen.insert(number, Some(note.at));
+                if !self.closed.contains(&number) {
+                    self.tell(Event::Resumed(attempt));
                 }
             }
-            What::Gone { delivery } => self.stopped(key, delivery),
-            What::Closed { delivery, close } => self.is_closed(key, delivery, close),
+            What::Gone => self.tell(Event::Stopped(attempt)),
+            What::Closed(close) => self.is_closed(attempt, close),
         }
-    }
-
-    fn stopped(&mut self, key: usize, number: usize) {
-        self.tell(Event::Stopped(Attempt { key, number }));
     }
 
     /// The handler ends with its effect. If it was frozen and goes on, another one may have begun.
-    fn effect(&mut self, key: usize, note: usize, attempt: usize, at: Duration) {
-        if let Some(thawed_at) = self.frozen.get(&attempt).copied() {
+    fn effect(&mut self, attempt: Attempt, place: usize, at: Duration) {
+        let Attempt { key, number } = attempt;
+        if let Some(thawed_at) = self.frozen.get(&number).copied() {
             let before = self.verdict.wrong.len();
-            self.tell(Event::RunsOn(Attempt {
-                key,
-                number: attempt,
-            }));
+            self.tell(Event::RunsOn(attempt));
             let has_looked = thawed_at.is_none_or(|thawed_at| at >= thawed_at + LOOKS_WITHIN);
             if self.verdict.wrong.len() > before && !has_looked {
                 self.verdict.wrong.truncate(before);
-                self.verdict.of_thawed.insert((key, note));
+                self.verdict.of_thawed.insert((key, place));
             }
         }
-        self.stopped(key, attempt);
+        self.tell(Event::Stopped(attempt));
         self.happened(key, false);
         self.tell(Event::EffectOf(key));
         if self.plan.way == Way::Unprotected {
@@ -189,17 +177,18 @@ impl Hearing<'_> {
     }
 
     /// Code that outlives its invocation goes on. In a frozen process, it goes on after the thaw.
-    fn is_closed(&mut self, key: usize, delivery: usize, close: Close) {
+    fn is_closed(&mut self, attempt: Attempt, close: Close) {
+        let Attempt { key, number } = attempt;
         let outlives = self.book.orders[key].outlives
             && matches!(close, Close::Returned | Close::TimedOut | Close::AnswerLost);
-        let is_frozen = self.frozen.get(&delivery) == Some(&None);
+        let is_frozen = self.frozen.get(&number) == Some(&None);
         if !is_frozen {
-            self.frozen.remove(&delivery);
+            self.frozen.remove(&number);
         }
         if !outlives && !is_frozen {
-            self.stopped(key, delivery);
+            self.tell(Event::Stopped(attempt));
         }
-        self.closed.insert(delivery);
+        self.closed.insert(number);
         if matches!(close, Close::Deleted | Close::DeletedLate) {
             self.tell(Event::Acknowledged(key));
         }

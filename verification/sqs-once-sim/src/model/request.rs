@@ -1,5 +1,6 @@
 //! Requests to the store.
 
+use super::decisions::Ending;
 use super::fence::{Mark, Run};
 use super::state::Delivery;
 
@@ -28,17 +29,7 @@ pub(super) enum Ask {
         now: i8,
         lease: i8,
     },
-    Complete,
-    Release,
-    Renew {
-        lease: i8,
-    },
-    Record {
-        now: i8,
-    },
-    Commit {
-        now: i8,
-    },
+    Settle(Ending),
     /// Completes the claim in the open transaction, and commits the transaction.
     CommitTransaction,
     /// Reads the item of the key's other id, after the claim.
@@ -59,21 +50,8 @@ pub(super) enum Ask {
     },
     /// Ends a claim that the item of the other id refuses.
     GiveBack {
-        back: Back,
+        ending: Ending,
         over: bool,
-    },
-}
-
-/// How a claim ends that the item of the other id refuses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Back {
-    Release,
-    /// Copies a completion.
-    Complete,
-    /// Releases it with the other id's fence.
-    CarryOver {
-        claimed: Mark,
-        follows: Mark,
     },
 }
 
@@ -104,13 +82,11 @@ impl Ask {
     pub(super) fn times(&mut self) -> impl Iterator<Item = &mut i8> {
         let times = match self {
             Self::Claim { now, lease, .. } | Self::Begin { now, lease } => [Some(now), Some(lease)],
-            Self::Read { now } | Self::Record { now } | Self::Commit { now } => [Some(now), None],
-            Self::Renew { lease } => [Some(lease), None],
+            Self::Read { now } => [Some(now), None],
+            Self::Settle(ending) => [ending.time(), None],
             Self::ReadOther { run } | Self::TakeOver { run, .. } => [Some(&mut run.now), None],
             Self::CarryOver { lease, run, .. } => [Some(lease), Some(&mut run.now)],
-            Self::Complete | Self::Release | Self::CommitTransaction | Self::GiveBack { .. } => {
-                [None, None]
-            }
+            Self::CommitTransaction | Self::GiveBack { .. } => [None, None],
         };
         times.into_iter().flatten()
     }
@@ -126,7 +102,10 @@ impl Ask {
                 ..
             } => ([Some(claimed), Some(follows)], Some(run)),
             Self::GiveBack {
-                back: Back::CarryOver { claimed, follows },
+                ending:
+                    Ending::CarryOver {
+                        claimed, follows, ..
+                    },
                 ..
             } => ([Some(claimed), Some(follows)], None),
             _ => ([None, None], None),

@@ -90,7 +90,7 @@ impl fmt::Display for Campaign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seeds, options, counts) = (&self.seeds, &self.options, &self.counts);
         let rate = counts.schedules() as f64 / self.took.as_secs_f64();
-        writeln!(f, "Seeds {} to {}, {options}", seeds.start, seeds.end - 1)?;
+        writeln!(f, "Seeds {} to {}, {options:?}", seeds.start, seeds.end - 1)?;
         writeln!(
             f,
             "{} schedules in {:.0?}, {rate:.0} a second\n",

@@ -173,27 +173,6 @@ impl Mutant {
         matches!(self, Self::LostIsDone)
     }
 
-    /// Whether only a router has the guard.
-    pub(crate) const fn is_of_routes(self) -> bool {
-        matches!(
-            self,
-            Self::FirstRouteTakesAll | Self::RoutesShareNamespace | Self::RoutesSplitGroups
-        )
-    }
-
-    /// Whether only processes that survive a timeout have the guard.
-    pub(crate) const fn is_of_survivors(self) -> bool {
-        matches!(
-            self,
-            Self::RenewOthers | Self::RenewShortens | Self::NoWatchdog
-        )
-    }
-
-    /// Whether only an operator's `key forget` has the guard.
-    pub(crate) const fn is_of_forgets(self) -> bool {
-        matches!(self, Self::ForgetDeletes | Self::ForgetKeepsAge)
-    }
-
     /// The versions between which the guard matters.
     pub const fn versions(self) -> Versions {
         match self {

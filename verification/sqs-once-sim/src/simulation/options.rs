@@ -118,30 +118,3 @@ impl fmt::Display for Depth {
         f.write_str(&name(self))
     }
 }
-
-/// Lists the options that differ from the default.
-impl fmt::Display for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let depth = match self.depth {
-            Depth::Trait => "at the `Store` trait",
-            Depth::Sdk => "beneath the SDK",
-        };
-        f.write_str(depth)?;
-        if let Some(way) = self.way {
-            write!(f, ", {way}")?;
-        }
-        if let Some(mutant) = self.mutant {
-            write!(f, ", mutant {mutant}")?;
-        }
-        if self.is_hostile {
-            f.write_str(", beyond the margins")?;
-        }
-        if self.versions != Versions::New {
-            write!(f, ", versions {}", name(&self.versions))?;
-        }
-        if let Some((request, fault)) = self.fault {
-            write!(f, ", {fault} at request {request}")?;
-        }
-        Ok(())
-    }
-}

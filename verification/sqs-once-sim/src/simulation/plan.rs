@@ -145,9 +145,14 @@ impl Plan {
     pub(crate) fn draw(seed: u64, chance: &Chance, options: &Options) -> Self {
         // A generator of its own leaves a seed without routes, layer and decoder as it is.
         let other = Chance::from_seed(!seed);
-        // Each mutant needs routes, or a layer, or neither.
+        // Each mutant needs routes, a layer, processes that survive a timeout, an operator, or none of these.
         let is_routed = match options.mutant {
-            Some(mutant) => mutant.is_of_routes(),
+            Some(mutant) => matches!(
+                mutant,
+                Mutant::FirstRouteTakesAll
+                    | Mutant::RoutesShareNamespace
+                    | Mutant::RoutesSplitGroups
+            ),
             None => other.once_in(4) && options.versions != Versions::OtherIds,
         };
         let has_layer = match options.mutant {
@@ -188,13 +193,16 @@ impl Plan {
         // The mutants of the engine's guards are known to die without it.
         let has_decoder = options.mutant.is_none() && other.once_in(4);
         let survives = match options.mutant {
-            Some(mutant) => mutant.is_of_survivors(),
+            Some(mutant) => matches!(
+                mutant,
+                Mutant::RenewOthers | Mutant::RenewShortens | Mutant::NoWatchdog
+            ),
             None => other.once_in(2),
         };
         // The operator changes the table at the `Store` trait, and knows one id of each key.
         let has_operator = options.depth == Depth::Trait && options.versions != Versions::OtherIds;
         let has_forgets = match options.mutant {
-            Some(mutant) => mutant.is_of_forgets(),
+            Some(mutant) => matches!(mutant, Mutant::ForgetDeletes | Mutant::ForgetKeepsAge),
             None => other.once_in(4) && has_operator,
         };
         let payloads = match options.mutant {

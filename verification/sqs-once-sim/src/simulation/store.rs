@@ -68,9 +68,7 @@ impl TableClient {
             }
         }
     }
-}
 
-impl TableClient {
     /// PostgreSQL does not tell which row has refused a write. The store reads the row afterwards, when it may have changed.
     async fn read_refused<A>(
         &self,

@@ -36,6 +36,11 @@ impl Timeline {
         moment.duration_since(self.started).as_secs_f64()
     }
 
+    /// A moment, for the judge.
+    pub(crate) fn nanos(&self, moment: Instant) -> u64 {
+        moment.duration_since(self.started).as_nanos() as u64
+    }
+
     pub(crate) fn lines(&self) -> Vec<String> {
         let lines = self.lines.iter();
         lines.flat_map(|lines| lines.lock().clone()).collect()

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use sqs_once::key::ItemId;
-use sqs_once::store::Store;
 use sqs_once_judge::Event;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -124,16 +123,11 @@ impl World {
 
     pub(crate) fn store(self: &Arc<Self>, process: &Process) -> Watched {
         Watched {
-            store: self.client(process),
+            store: (self.backend)(self, process),
             world: Arc::clone(self),
             process: process.clone(),
             read_first: Mutex::default(),
         }
-    }
-
-    /// The store itself, which the witness does not hear.
-    pub(crate) fn client(self: &Arc<Self>, process: &Process) -> Box<dyn Store> {
-        (self.backend)(self, process)
     }
 
     pub(crate) fn is_hostile(&self) -> bool {

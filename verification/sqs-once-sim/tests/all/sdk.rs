@@ -54,7 +54,7 @@ fn writes_happen_exactly_once_whichever_of_their_requests_meets_a_fault() {
                 let options = with_fault(request, fault);
                 let told = run(seed, &options);
                 assert!(told.violation.is_none(), "{}", replay(seed, &options));
-                assert_eq!(counted(&told.counts, "fault: "), 1, "{options}");
+                assert_eq!(counted(&told.counts, "fault: "), 1, "{options:?}");
             }
         }
     }

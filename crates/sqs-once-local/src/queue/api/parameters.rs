@@ -75,7 +75,6 @@ pub(super) fn within(
     }
 }
 
-/// Checks a number of results.
 pub(super) fn count(
     name: &str,
     value: Option<i64>,

@@ -4,17 +4,6 @@ use super::world::{Plan, SHORT, World, body};
 use serde_json::json;
 
 #[tokio::test]
-async fn only_reported_messages_come_back() {
-    let reports = json!({"answer": {"batchItemFailures": [{"itemIdentifier": "m-2"}]}});
-    let plan = Plan::new().visibility(SHORT);
-    let mut world = World::start(plan, &["fine", &body(reports, 1)]).await;
-    world.until_deleted("m-2").await;
-    world.stop().await;
-    assert_eq!(world.deleted(), ["m-1", "m-2"]);
-    assert_eq!(world.batches().last().unwrap(), &["m-2"]);
-}
-
-#[tokio::test]
 async fn without_report_batch_item_failures_any_answer_deletes_the_batch() {
     let reports = json!({"answer": {"batchItemFailures": [{"itemIdentifier": "m-1"}]}});
     let plan = Plan::until_empty().with(|plan| plan.settings.reports_failures = false);

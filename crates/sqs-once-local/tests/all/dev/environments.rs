@@ -10,11 +10,8 @@ async fn a_process_that_takes_longer_than_the_timeout_is_killed_and_its_batch_co
     let plan = Plan::new().visibility(SHORT * 2);
     let plan = plan.with(|plan| plan.settings.timeout = SHORT);
     let mut world = World::start(plan, &[body(json!("hang"), 1)]).await;
-    let line = world
-        .until("logged", |event| {
-            text(event, "line").starts_with("process ")
-        })
-        .await;
+    let is_process = |event: &_| text(event, "line").starts_with("process ");
+    let line = world.until("logged", is_process).await;
     let reason = world.until_ended().await;
     assert!(reason.contains("timed out"), "{reason}");
     if cfg!(target_os = "linux") {
@@ -73,10 +70,9 @@ async fn a_function_that_can_not_start_takes_no_message_until_another_build_can(
     let plan = Plan::new().with(|plan| plan.launch = scripted().env("AT_START", "exit"));
     let mut world = World::start(plan, &["a"]).await;
     let reason = world.until_ended().await;
-    assert!(
-        reason.contains("did not start") && reason.contains("exit status: 7"),
-        "{reason}"
-    );
+    for part in ["did not start", "exit status: 7"] {
+        assert!(reason.contains(part), "{reason}");
+    }
     assert_eq!(world.all("received").count(), 0);
     world.controls.replace(scripted());
     world.until_deleted("m-1").await;
@@ -86,13 +82,12 @@ async fn a_function_that_can_not_start_takes_no_message_until_another_build_can(
 #[tokio::test]
 async fn a_run_until_the_queue_is_empty_fails_if_the_function_can_not_start() {
     let exits = scripted().env("AT_START", "exit");
-    for launch in [exits, Launch::new("no/such/binary")] {
-        let mut world = World::start(
-            Plan::until_empty().with(|plan| plan.launch = launch),
-            &["a"],
-        )
-        .await;
+    let missing = Launch::new("no/such/binary");
+    for (launch, expected) in [(exits, "exit status: 7"), (missing, "no/such/binary")] {
+        let plan = Plan::until_empty().with(|plan| plan.launch = launch);
+        let mut world = World::start(plan, &["a"]).await;
         let error = world.end().await.unwrap_err();
-        assert!(matches!(error, PollerError::Start { .. }), "{error:?}");
+        let is_named = matches!(&error, PollerError::Start { reason } if reason.contains(expected));
+        assert!(is_named, "{error:?}");
     }
 }

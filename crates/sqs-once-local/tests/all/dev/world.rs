@@ -1,6 +1,6 @@
 //! A queue, a poller, the scripted function, and all events.
 
-use crate::support::{LIMIT, scripted};
+use crate::support::{LIMIT, QUEUE, scripted};
 use serde_json::{Value, json};
 use sqs_once_local::{
     FaultControls, Faults, Launch, LocalEvent, LocalQueue, LocalSqs, NewMessage, Observer, Poller,
@@ -12,7 +12,6 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-pub(crate) const QUEUE: &str = "orders";
 pub(crate) const FIFO: &str = "orders.fifo";
 /// A timeout that a test waits for.
 pub(crate) const SHORT: Duration = Duration::from_millis(300);

@@ -7,7 +7,7 @@
 
 mod chance;
 mod killed;
-mod proxy;
+pub(crate) mod proxy;
 mod world;
 
 use std::sync::LazyLock;

@@ -1,7 +1,8 @@
-//! A proxy between a process and its database that breaks connections at chosen messages.
+//! A proxy between a process and its database that breaks connections at chosen messages, and counts round trips.
 
+use std::future::pending;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -106,15 +107,39 @@ impl Faults {
     }
 }
 
-/// The connection from one process to its database.
+const COMMIT: &[u8] = b"COMMIT\0";
+
+/// The connections from one process to its database.
 pub(crate) struct Proxy {
     pub(crate) port: u16,
     server: u16,
     faults: Arc<Faults>,
     death: watch::Sender<bool>,
+    /// Loses the next COMMIT and keeps the connection to the server open.
+    withholds_commit: AtomicBool,
+    connections: AtomicUsize,
+    /// Silently drops all traffic of connections up to this number.
+    forgotten: AtomicUsize,
+    /// The number of times that a client sent after its server.
+    turns: AtomicUsize,
 }
 
 impl Proxy {
+    /// A proxy to the server in `url` without faults, and the URL of the same database through it.
+    pub(crate) async fn before(url: &str) -> (Arc<Self>, String) {
+        let (user, server) = url.split_once("@127.0.0.1:").unwrap();
+        let (port, database) = server.split_once('/').unwrap();
+        let calm = FaultSchedule::Storm {
+            once_in: 1,
+            messages: 0,
+        };
+        let faults = Faults::new(calm, Chance::from_seed(0));
+        let proxy = Self::to(port.parse().unwrap(), &faults).await;
+        let port = proxy.port;
+        let url = format!("{user}@127.0.0.1:{port}/{database}?sslmode=disable");
+        (proxy, url)
+    }
+
     /// A proxy to the server on this port.
     pub(crate) async fn to(server: u16, faults: &Arc<Faults>) -> Arc<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -123,6 +148,10 @@ impl Proxy {
             server,
             faults: Arc::clone(faults),
             death: watch::Sender::new(false),
+            withholds_commit: AtomicBool::new(false),
+            connections: AtomicUsize::new(0),
+            forgotten: AtomicUsize::new(0),
+            turns: AtomicUsize::new(0),
         });
         let accepting = Arc::clone(&proxy);
         tokio::spawn(async move {
@@ -158,25 +187,63 @@ impl Proxy {
         *self.death.borrow()
     }
 
+    /// The round trips so far. A message sent before the previous answer arrived is not a round trip of its own.
+    pub(crate) fn round_trips(&self) -> usize {
+        self.turns.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn withhold_the_next_commit(&self) {
+        self.withholds_commit.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn forget_the_connections_there_are(&self) {
+        let connections = self.connections.load(Ordering::SeqCst);
+        self.forgotten.store(connections, Ordering::SeqCst);
+    }
+
+    async fn unless_forgotten(&self, connection: usize) {
+        if self.forgotten.load(Ordering::SeqCst) >= connection {
+            pending::<()>().await;
+        }
+    }
+
     async fn pass(&self, client: TcpStream) -> io::Result<()> {
+        let number = self.connections.fetch_add(1, Ordering::SeqCst) + 1;
         let server = TcpStream::connect(("127.0.0.1", self.server)).await?;
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
         let (from_client, mut to_client) = client.into_split();
         let (mut from_server, to_server) = server.into_split();
-        let back = async move { tokio::io::copy(&mut from_server, &mut to_client).await };
-        let back = tokio::spawn(back);
+        let server_spoke = AtomicBool::new(true);
+        let back = async {
+            let mut said = vec![0; 64 * 1024];
+            while let Ok(length @ 1..) = from_server.read(&mut said).await {
+                self.unless_forgotten(number).await;
+                server_spoke.store(true, Ordering::SeqCst);
+                if to_client.write_all(&said[..length]).await.is_err() {
+                    break;
+                }
+            }
+            // The client learns of the end.
+            drop(to_client);
+            pending::<()>().await;
+        };
         tokio::select! {
-            ended = self.requests(from_client, to_server) => ended?,
+            ended = self.requests(from_client, to_server, number, &server_spoke) => ended?,
+            () = back => {}
             () = self.death() => {}
         }
-        // The client receives nothing more.
-        back.abort();
         Ok(())
     }
 
     /// Forwards messages until the client ends or a fault occurs.
-    async fn requests(&self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> io::Result<()> {
+    async fn requests(
+        &self,
+        mut from: OwnedReadHalf,
+        mut to: OwnedWriteHalf,
+        connection: usize,
+        server_spoke: &AtomicBool,
+    ) -> io::Result<()> {
         // The first message of the protocol has no type byte.
         let first = body(&mut from).await?;
         to.write_all(&first).await?;
@@ -184,6 +251,14 @@ impl Proxy {
             let kind = from.read_u8().await?;
             let mut message = vec![kind];
             message.extend(body(&mut from).await?);
+            self.unless_forgotten(connection).await;
+            if server_spoke.swap(false, Ordering::SeqCst) {
+                self.turns.fetch_add(1, Ordering::SeqCst);
+            }
+            let is_commit = &message[5..] == COMMIT;
+            if is_commit && self.withholds_commit.swap(false, Ordering::SeqCst) {
+                pending::<()>().await;
+            }
             match self.faults.fault(kind.into()) {
                 None => to.write_all(&message).await?,
                 Some(ConnectionFault::LoseRequest) => return Ok(()),

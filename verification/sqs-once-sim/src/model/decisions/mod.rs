@@ -125,7 +125,7 @@ pub(super) fn found((owner, now): (Delivery, i8), standing: Option<Item>) -> Ver
     admission(&claim, on_found(&claim, existing.as_ref()))
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Ending {
     Complete,
     /// Completes it as the other id is completed.
@@ -140,6 +140,17 @@ pub(super) enum Ending {
     },
     Record(i8),
     Commit(i8),
+}
+
+impl Ending {
+    /// The time that its request contains.
+    pub(super) fn time(&mut self) -> Option<&mut i8> {
+        match self {
+            Self::Renew(time) | Self::Record(time) | Self::Commit(time) => Some(time),
+            Self::CarryOver { lease, .. } => lease.as_mut(),
+            Self::Complete | Self::Copy | Self::Release => None,
+        }
+    }
 }
 
 pub(super) fn settle(

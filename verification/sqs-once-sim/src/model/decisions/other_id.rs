@@ -7,10 +7,10 @@ use sqs_once::unstable::{
 
 use super::super::config::Config;
 use super::super::fence::{Mark, Run};
-use super::super::request::{Back, Saw};
+use super::super::request::Saw;
 use super::super::state::{Delivery, Item};
 use super::items::{RETENTION, as_fence, as_mark, as_owner, at, decode, encode};
-use super::{Verdict, admits, as_claim, as_seen, refusal};
+use super::{Ending, Verdict, admits, as_claim, as_seen, refusal};
 use crate::simulation::Mutant;
 
 /// What follows from the item under the other id.
@@ -25,7 +25,7 @@ pub(in crate::model) enum Looked {
         run: Run,
     },
     /// The claim ends, and the record with this verdict.
-    GiveBack(Back, Verdict),
+    GiveBack(Ending, Verdict),
 }
 
 /// Decides by the item that was read under the other id.
@@ -92,17 +92,18 @@ fn decided(config: &Config, owner: Delivery, run: Run, item: &store::Item) -> Lo
         } => (fence, first_attempt),
         Admission::Refused(refused) => {
             let kept = at(0) + RETENTION;
-            let back = match ends_refused(&claim, known, (&refused, &item), None, kept) {
-                Settling::Complete { .. } => Back::Complete,
+            let ending = match ends_refused(&claim, known, (&refused, &item), None, kept) {
+                Settling::Complete { .. } => Ending::Copy,
                 Settling::Renew {
                     fence: Some(carry), ..
-                } if !config.has(Mutant::RefusedIsReleased) => Back::CarryOver {
+                } if !config.has(Mutant::RefusedIsReleased) => Ending::CarryOver {
+                    lease: None,
                     claimed: as_mark(carry.claimed),
                     follows: as_mark(carry.follows),
                 },
-                _ => Back::Release,
+                _ => Ending::Release,
             };
-            return Looked::GiveBack(back, refusal(refused));
+            return Looked::GiveBack(ending, refusal(refused));
         }
     };
     if config.has(Mutant::OtherAgeIgnored) {

@@ -1,5 +1,6 @@
 //! The age of a key: what its fences promise, and what truly happened.
 
+use super::super::decisions::Ending;
 use super::super::fence::{First, Run, Young};
 use super::super::request::Ask;
 use super::super::state::{Delivery, End, Item, Stage, Worker};
@@ -15,7 +16,7 @@ impl Step<'_> {
         let ends = now + left;
         // A worker starts no handler after its deadline.
         if left < 0 {
-            self.send(delivery, Ask::Release, false);
+            self.send(delivery, Ask::Settle(Ending::Release), false);
             return self.end(delivery, End::Failed(0));
         }
         let is_old = |first: i8| Some(ends - first) > self.config.valid_for;
@@ -24,7 +25,7 @@ impl Step<'_> {
         let is_older = account.anew.is_some_and(|anew| first < Some(anew));
         self.world.seen.kept_age |= is_older && account.meanwhile & delivery.bit() == 0;
         if !run.is_first() && first.is_none_or(is_old) {
-            self.send(delivery, Ask::Release, false);
+            self.send(delivery, Ask::Settle(Ending::Release), false);
             return self.end(delivery, End::Terminal);
         }
         self.world.seen.old_token |= match account.first {

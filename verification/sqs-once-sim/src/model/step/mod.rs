@@ -6,7 +6,7 @@ mod store;
 
 use super::action::Action;
 use super::config::Config;
-use super::decisions::{self, Verdict};
+use super::decisions::{self, Ending, Verdict};
 use super::fence::Run;
 use super::request::{Ask, Request, Saw};
 use super::state::{Delivery, End, Item, Message, Place, Role, Stage, Worker, World};
@@ -43,7 +43,7 @@ pub(super) fn ask_for(config: &Config, world: &World, delivery: Delivery, ask: A
         }
         Ask::Begin { .. } => Ask::Begin { now, lease },
         Ask::Read { .. } => Ask::Read { now },
-        Ask::Renew { .. } => Ask::Renew { lease: lease + 1 },
+        Ask::Settle(Ending::Renew(_)) => Ask::Settle(Ending::Renew(lease + 1)),
         // Retries of settlements are identical.
         settlement => settlement,
     }
@@ -92,7 +92,7 @@ impl Step<'_> {
             Action::Renew(delivery) => {
                 self.world.trouble.renewals -= 1;
                 self.stop_waiting(delivery);
-                let renewal = Ask::Renew { lease: 0 };
+                let renewal = Ask::Settle(Ending::Renew(0));
                 let renewal = ask_for(self.config, &self.world, delivery, renewal);
                 self.send(delivery, renewal, true);
             }
@@ -102,7 +102,7 @@ impl Step<'_> {
                 self.world.trouble.failures -= 1;
                 self.stop_waiting(delivery);
                 if self.config.flow.claims_before() {
-                    self.send(delivery, Ask::Release, false);
+                    self.send(delivery, Ask::Settle(Ending::Release), false);
                 }
                 self.end(delivery, End::Failed(0));
             }
@@ -296,9 +296,9 @@ impl Step<'_> {
             self.effect(delivery);
         }
         let ask = match self.config.flow {
-            Way::ClaimFirst => Ask::Complete,
-            Way::RecordAfter => Ask::Record { now },
-            Way::Writes | Way::ClaimedWrites => Ask::Commit { now },
+            Way::ClaimFirst => Ask::Settle(Ending::Complete),
+            Way::RecordAfter => Ask::Settle(Ending::Record(now)),
+            Way::Writes | Way::ClaimedWrites => Ask::Settle(Ending::Commit(now)),
             Way::Transaction => Ask::CommitTransaction,
         };
         self.send(delivery, ask, true);

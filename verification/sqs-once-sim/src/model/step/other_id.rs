@@ -2,7 +2,7 @@
 
 use super::super::decisions::{self, Ending, Looked, Verdict};
 use super::super::fence::{Mark, Run};
-use super::super::request::{Ask, Back, Request, Saw};
+use super::super::request::{Ask, Request, Saw};
 use super::super::state::{Delivery, Item};
 use super::Step;
 use crate::simulation::Mutant;
@@ -53,9 +53,9 @@ impl Step<'_> {
                     run,
                 }
             }
-            Looked::GiveBack(back, verdict) => {
+            Looked::GiveBack(ending, verdict) => {
                 let over = run.over;
-                self.send(owner, Ask::GiveBack { back, over }, false);
+                self.send(owner, Ask::GiveBack { ending, over }, false);
                 return verdict;
             }
         };
@@ -112,18 +112,9 @@ impl Step<'_> {
     }
 
     /// Ends a claim that the other item refused. Its record has ended.
-    pub(super) fn give_back(&mut self, request: &Request, back: Back, over: bool) -> Verdict {
+    pub(super) fn give_back(&mut self, request: &Request, ending: Ending, over: bool) -> Verdict {
         let (owner, item) = (request.owner, usize::from(request.item));
         let before = self.world.items[item];
-        let ending = match back {
-            Back::Release => Ending::Release,
-            Back::Complete => Ending::Copy,
-            Back::CarryOver { claimed, follows } => Ending::CarryOver {
-                lease: None,
-                claimed,
-                follows,
-            },
-        };
         let verdict = self.settle(owner, item, ending);
         let is_written = self.world.items[item] != before;
         match ending {

@@ -23,7 +23,7 @@ impl Step<'_> {
                 follows,
                 run,
             } => self.carry_over(&request, (lease, claimed, follows), run),
-            Ask::GiveBack { back, over } => self.give_back(&request, back, over),
+            Ask::GiveBack { ending, over } => self.give_back(&request, ending, over),
             Ask::Begin { now, lease } => {
                 let times = (owner, now, lease);
                 let written = decisions::claim(self.config, times, None, standing);
@@ -33,17 +33,14 @@ impl Step<'_> {
                 self.look(&written, awaited, owner, standing)
             }
             Ask::Read { now } => decisions::found((owner, now), standing),
-            Ask::Complete => self.settle(owner, item, Ending::Complete),
-            Ask::Release => self.settle(owner, item, Ending::Release),
-            Ask::Renew { lease } => {
-                let verdict = self.settle(owner, item, Ending::Renew(lease));
-                if awaited && matches!(verdict, Verdict::Run(_)) {
+            Ask::Settle(ending) => {
+                let verdict = self.settle(owner, item, ending);
+                let is_renewed = matches!((ending, verdict), (Ending::Renew(_), Verdict::Run(_)));
+                if awaited && is_renewed {
                     self.worker_of(owner).left += 1;
                 }
                 verdict
             }
-            Ask::Record { now } => self.settle(owner, item, Ending::Record(now)),
-            Ask::Commit { now } => self.settle(owner, item, Ending::Commit(now)),
             Ask::CommitTransaction => self.commit_transaction(owner, key),
         };
         if awaited {

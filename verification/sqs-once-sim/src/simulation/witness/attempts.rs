@@ -111,7 +111,7 @@ impl Witness {
                 key,
                 number: attempt,
             },
-            admitted,
+            admitted: self.timeline.nanos(admitted),
             owns,
         });
     }

@@ -37,7 +37,11 @@ impl Witness {
     }
 
     fn starts_anew(&mut self, key: usize, at: Instant, now: Timestamp) {
-        self.judge(Event::Forgotten { key, at });
+        let forgotten_at = self.timeline.nanos(at);
+        self.judge(Event::Forgotten {
+            key,
+            at: forgotten_at,
+        });
         let state = &mut self.keys[key];
         state.forgotten.push((at, now));
         (state.recorded_at, state.expires_at) = (None, None);

@@ -137,7 +137,7 @@ pub(crate) struct Witness {
     timeout: Duration,
     /// Whether leases don't hold, because clocks and kills are off by more than they allow for.
     is_hostile: bool,
-    judge: Judge<Instant>,
+    judge: Judge,
     keys: Vec<Key>,
     attempts: Vec<Attempt>,
     invocations: Vec<Invocation>,
@@ -224,7 +224,7 @@ impl Witness {
     }
 
     /// Tells the judge of an event.
-    pub(crate) fn judge(&mut self, event: Event<Instant>) {
+    pub(crate) fn judge(&mut self, event: Event) {
         for wrong in self.judge.see(event) {
             let (property, what) = match wrong {
                 Wrong::NoEffect { message, key } => (
