@@ -53,6 +53,11 @@ fn fixed_help(error: &Error) -> Option<&'static str> {
     if let Some(DynamoDbError::OtherKeys { .. } | DynamoDbError::Open { .. }) = of_database {
         return Some("--reset starts with an empty database");
     }
+    if let Some(DynamoDbError::InUse { .. }) = of_database {
+        return Some(
+            "projects with one target folder share it: give one of them its own CARGO_TARGET_DIR",
+        );
+    }
     if let Some(EventError::OtherSource { .. }) = error.downcast_ref() {
         return Some("`invoke --raw` sends the event unchanged");
     }

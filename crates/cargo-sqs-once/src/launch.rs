@@ -9,6 +9,7 @@ use sqs_once_doctor::Function;
 use sqs_once_local::{Launch, LocalDynamoDb, LocalS3, LocalSqs, TableDescription, Template};
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -153,7 +154,13 @@ impl Subject {
             Some(format!("{name} is not set, because {reason}; {fix}"))
         });
         let own = own_endpoints();
-        let own = own.map(|(name, value)| format!("{name} is the shell's: {value}"));
+        let own = own.map(|(name, value)| {
+            let advice = match is_silent(&value) {
+                true => ", where nothing listens; unset it",
+                false => "",
+            };
+            format!("{name} is the shell's: {value}{advice}")
+        });
         undescribed.into_iter().chain(unset).chain(own).collect()
     }
 
@@ -178,6 +185,14 @@ fn own_endpoints() -> impl Iterator<Item = (String, String)> {
     let variables = variables
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     variables.filter(|(name, value)| name.starts_with("AWS_ENDPOINT_URL_") && !value.is_empty())
+}
+
+/// Returns whether nothing listens at an endpoint on this machine, such as that of a run that has ended.
+fn is_silent(endpoint: &str) -> bool {
+    let address = endpoint.strip_prefix("http://").unwrap_or_default();
+    let address: Option<SocketAddr> = address.trim_end_matches('/').parse().ok();
+    let local = address.filter(|address| address.ip().is_loopback());
+    local.is_some_and(|address| TcpStream::connect(address).is_err())
 }
 
 /// Reads the items of `--items`, in the form of its help.

@@ -108,7 +108,7 @@ impl Source {
         match apps.iter().find(|app| app.is_file()) {
             _ if !stacks.is_empty() => format!("name one of its stacks: {}", stacks.join(", ")),
             Some(app) => format!(
-                "{} is of a CDK app: write its stacks with `npx cdk synth` first",
+                "{} is of a CDK app: write its stacks with `npx cdk synth` in its folder first",
                 app.display()
             ),
             None => "name the template, the plan or the folder".to_owned(),

@@ -100,7 +100,15 @@ pub struct KeyFrom {
 impl KeyFrom {
     fn ids(&self, message: &Message) -> Option<[ItemId; 2]> {
         let part = |place: &PartFrom| match place {
-            PartFrom::Body(at) => at.key_in(message.body()?).ok(),
+            PartFrom::Body(at) => {
+                let body = message.body()?;
+                // A queue behind SNS has the notification, with the message in it.
+                let sent = || {
+                    at.key_in(JsonPointer::new("/Message").text_in(body)?.as_str())
+                        .ok()
+                };
+                at.key_in(body).ok().or_else(sent)
+            }
             PartFrom::Attribute(name) => {
                 let value = message.message_attributes()?.get(name)?.string_value()?;
                 BusinessKey::new(value).ok()

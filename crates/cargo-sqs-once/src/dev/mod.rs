@@ -310,7 +310,7 @@ impl Run {
         };
         print::note(&format!(
             "for `key`, `dlq` and other programs:\n  export{sqs} AWS_ENDPOINT_URL_DYNAMODB={dynamodb} \
-             AWS_ENDPOINT_URL_S3={s3} AWS_REGION={REGION} AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local \
+             AWS_ENDPOINT_URL_S3={s3} AWS_REGION={REGION} AWS_DEFAULT_REGION={REGION} AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local \
              SQS_ONCE_TABLE={table}"
         ));
     }

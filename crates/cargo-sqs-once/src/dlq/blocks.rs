@@ -115,13 +115,14 @@ fn text(item: &Item, now: Timestamp) -> String {
     let Some(block) = Block::from_item(item) else {
         return "an item that no version of this library writes".to_owned();
     };
-    fields([
+    let known = [
         ("group", Some(block.group.clone())),
         ("queue", Some(block.queue.clone())),
         ("since", Some(at(since(&block), now))),
         ("waiting", Some(waiting(&block).to_string())),
         ("ended", Some(block.ended.to_string())),
-    ])
+    ];
+    fields(9, known)
 }
 
 fn document(item: &Item, _: Timestamp) -> Value {

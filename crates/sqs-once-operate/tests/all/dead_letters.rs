@@ -570,6 +570,20 @@ async fn a_key_can_have_a_part_in_the_body_and_one_in_an_attribute() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_key_of_a_message_from_sns_is_in_its_notification() {
+    let key = BusinessKey::new("o-1").unwrap();
+    let id = payments().item_id(&key);
+    let account = Account::new("").await;
+    let notification = json!({"Type": "Notification", "Message": r#"{"id": "o-1"}"#});
+    account.put(NewMessage::new("m-1", notification.to_string()));
+    let (_dynamodb, keys) = completed(&[id.as_str()]).await;
+    let letters = account
+        .reliable(Some(keys))
+        .key_from(Some(key_from(vec![])));
+    assert_eq!(looked(&letters).await.0, [Standing::Completed]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dropping_ends_where_it_is_stopped_and_puts_the_rest_back() {
     let account = Account::with("", &BODIES).await;
     let letters = account.reliable(None);

@@ -27,7 +27,7 @@ impl JsonPointer {
     }
 
     /// Returns the text, or the digits of an integer, or `true` or `false`, in a body.
-    pub(crate) fn text_in(&self, body: &str) -> Option<String> {
+    pub fn text_in(&self, body: &str) -> Option<String> {
         let json = self.find(body).ok()?;
         match json.as_bytes().first()? {
             b'"' => read(json).ok(),
