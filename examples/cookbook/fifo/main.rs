@@ -2,7 +2,10 @@
 //!
 //! The producer sends each change with the customer's id as message group, and numbers the changes of a customer.
 
+use std::num::NonZeroU32;
+
 use serde::Deserialize;
+use sqs_once::consumer::Queue;
 use sqs_once::{Error, HandlerError, ResultExt};
 
 #[derive(Deserialize)]
@@ -11,6 +14,9 @@ struct AddressChanged {
     version: u64,
     address: String,
 }
+
+/// How often a change is tried. Then the later changes of its customer wait behind it in the dead-letter queue.
+const DELIVERIES: NonZeroU32 = NonZeroU32::new(5).expect("5 is not zero");
 
 /// If a change fails, the later changes of its customer return to the queue with it. Other customers go on.
 ///
@@ -26,7 +32,8 @@ async fn update(change: AddressChanged) -> Result<(), HandlerError> {
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    sqs_once::run(update::consumer()).await
+    let queue = Queue::any().keep_order(DELIVERIES);
+    sqs_once::run(update::consumer().queue(queue)).await
 }
 
 #[cfg(test)]

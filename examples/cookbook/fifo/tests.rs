@@ -1,7 +1,7 @@
 use serde_json::json;
 use sqs_once::testing::{Bench, Event, Record};
 
-use super::update;
+use super::{DELIVERIES, Queue, update};
 
 fn change(customer: &str, version: u64, address: &str) -> Record {
     let change = json!({ "customer_id": customer, "version": version, "address": address });
@@ -18,6 +18,20 @@ async fn a_change_that_is_sent_again_is_a_duplicate() {
     first.assert_all_acknowledged();
     let again = Event::new([change("c-7", 3, "1 Long Lane")]);
     bench.run(again).await.assert_duplicate("c-7-3");
+}
+
+#[tokio::test]
+async fn the_changes_behind_one_that_can_never_succeed_wait_for_it() {
+    let dead_letters = "https://sqs.eu-central-1.amazonaws.com/123456789012/changes-dlq.fifo";
+    let queue = Queue::any().dead_letter_queue(dead_letters);
+    let bench = Bench::new(update::consumer().queue(queue.keep_order(DELIVERIES)));
+    let changes = [change("c-7", 1, ""), change("c-7", 2, "1 Long Lane")];
+    bench
+        .run(Event::new(changes))
+        .await
+        .assert_reason("c-7-1", "the address is empty")
+        .assert_reason("c-7-2", "behind a dead letter of its message group")
+        .assert_all_acknowledged();
 }
 
 #[tokio::test]
