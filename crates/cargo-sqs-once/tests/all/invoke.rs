@@ -324,10 +324,13 @@ fn what_the_template_sets_and_this_machine_cannot_is_said_at_the_start_and_if_th
     run.says(unset);
 
     let mut command = project.command("invoke", &["event.json"]);
-    let own = "http://127.0.0.1:4566";
+    let own = "http://127.0.0.1:1";
     command.env("AWS_ENDPOINT_URL_S3", own);
     let run = Run::of(command.env("PAYMENTS_URL", ""));
-    run.says(&format!("AWS_ENDPOINT_URL_S3 is the shell's: {own}\n"));
+    let advice = "where nothing listens; unset it";
+    run.says(&format!(
+        "AWS_ENDPOINT_URL_S3 is the shell's: {own}, {advice}\n"
+    ));
     run.says(&format!("\ns3: {own}\n"));
     assert!(!run.stderr.contains("PAYMENTS_URL"), "{}", run.stderr);
 
