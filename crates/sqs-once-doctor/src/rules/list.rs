@@ -1,6 +1,6 @@
 //! The list of all rules.
 
-use super::{Rule, Severity, UNREAD, found};
+use super::{Rule, Severity, UNREAD, found, unknown};
 use super::{
     accounts, alarms, concurrency, dead_letters, delivery, keys, limits, permissions, references,
     senders, settings, table,
@@ -416,7 +416,7 @@ pub static RULES: &[Rule] = &[
         title: "The doctor can't read a part of the deployment",
         why: "Only the deployment knows this part, so mistakes in it are not found.",
         url: "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/transform-aws-languageextensions.html",
-        check: settings::unread,
+        check: unknown::unread,
     },
     Rule {
         id: "panic-abort",

@@ -1,10 +1,10 @@
 //! Settings of the consumer and its build.
 
-use super::{Problem, Setting, unknown, words};
+use super::{Problem, Setting, words};
 use crate::consumers::Consumer;
 use crate::field::Field;
 use crate::manifest::Aborting;
-use crate::model::{Deployment, Format, Function, Unread};
+use crate::model::{Deployment, Function};
 use crate::remedy::Remedy;
 use crate::variables::{duration_from, is_unknown, nearest, switch_from};
 use std::time::Duration;
@@ -121,28 +121,6 @@ fn has_password(text: &str) -> bool {
     let parameters = url.split_once('?').map_or("", |(_, parameters)| parameters);
     let mut parameters = parameters.split('&');
     !password.is_empty() || parameters.any(|one| one.starts_with("password="))
-}
-
-pub(super) const EXAMINE_PLAN: &str = "Examine the plan:\n\
-     terraform plan -out plan && terraform show -json plan > plan.json\n\
-     cargo sqs-once doctor plan.json";
-
-pub(super) fn unread(deployment: &Deployment) -> Vec<Problem> {
-    let advice = match deployment.format {
-        Format::Template | Format::CdkTemplate => {
-            "Examine what AWS makes of it:\n\
-             aws cloudformation get-template --template-stage Processed --query TemplateBody --output json \\\n  \
-             --stack-name … > processed.json\n\
-             cargo sqs-once doctor processed.json"
-        }
-        Format::Terraform => EXAMINE_PLAN,
-    };
-    let problem = |part: &Unread| {
-        let message = format!("{} was not examined.", part.name);
-        Problem::at(&part.place, message, Remedy::Advice(advice))
-    };
-    let parts = deployment.unread.iter().map(problem);
-    parts.chain(unknown::values(deployment)).collect()
 }
 
 pub(super) fn panic_abort(deployment: &Deployment) -> Vec<Problem> {

@@ -1,17 +1,16 @@
 //! What the doctor lacks to judge a deployment.
 
-use super::settings::EXAMINE_PLAN;
 use super::{Problem, alarms, permissions};
 use crate::consumers::Consumer;
 use crate::field::Field;
-use crate::model::{Deployment, Format, Function, Queue, Site, Table, literal};
+use crate::model::{Deployment, Format, Function, Queue, Site, Table, Unread, literal};
 use crate::remedy::Remedy;
 
 /// Settings, and whether the doctor lacks them.
 type Settings = Vec<(&'static str, bool)>;
 
 /// Finds the values that rules need and only the deployment knows.
-pub(super) fn values(all: &Deployment) -> Vec<Problem> {
+fn values(all: &Deployment) -> Vec<Problem> {
     let mut sites: Vec<(&Site, Settings)> = Vec::new();
     for consumer in all.consumers() {
         sites.push((&consumer.mapping.site, of_mapping(&consumer)));
@@ -118,4 +117,26 @@ fn of_table(table: &Table) -> Settings {
         ("TimeToLiveSpecification", is_ttl_unknown),
         ("DeletionProtectionEnabled", table.is_protected.is_unknown()),
     ]
+}
+
+const EXAMINE_PLAN: &str = "Examine the plan:\n\
+     terraform plan -out plan && terraform show -json plan > plan.json\n\
+     cargo sqs-once doctor plan.json";
+
+pub(super) fn unread(deployment: &Deployment) -> Vec<Problem> {
+    let advice = match deployment.format {
+        Format::Template | Format::CdkTemplate => {
+            "Examine what AWS makes of it:\n\
+             aws cloudformation get-template --template-stage Processed --query TemplateBody --output json \\\n  \
+             --stack-name … > processed.json\n\
+             cargo sqs-once doctor processed.json"
+        }
+        Format::Terraform => EXAMINE_PLAN,
+    };
+    let problem = |part: &Unread| {
+        let message = format!("{} was not examined.", part.name);
+        Problem::at(&part.place, message, Remedy::Advice(advice))
+    };
+    let parts = deployment.unread.iter().map(problem);
+    parts.chain(values(deployment)).collect()
 }

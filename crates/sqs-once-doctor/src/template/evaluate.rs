@@ -5,7 +5,6 @@
 
 use super::conditions::Case;
 use super::node::{Entry, Kind, Node};
-use super::view::View;
 use crate::field::{Field, Path, Place, Step};
 use crate::model::{Form, Target, segments};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +19,7 @@ pub(crate) struct Evaluator<'a> {
     /// The defaults of parameters, by the text that refers to them.
     defaults: BTreeMap<String, &'a str>,
     /// The conditions that are taken to hold, or not to hold.
-    case: &'a Case,
+    pub(super) case: &'a Case,
     /// The resources that their conditions leave out.
     pub(super) absent: BTreeSet<&'a str>,
 }
@@ -63,54 +62,11 @@ impl<'a> Evaluator<'a> {
         evaluator
     }
 
-    /// A resource, as it is written.
-    pub(crate) fn resource(&'a self, id: &str) -> View<'a> {
-        let path = vec!["Resources".into(), id.into()];
-        self.view(self.resources[id], path)
-    }
-
     /// The resource of this type that a value refers to.
     pub(crate) fn of_type(&self, target: &Field<Target>, kind: &str) -> Option<&'a str> {
         let target = target.known()?;
         let mut ids = self.resources.keys().copied();
         ids.find(|id| target.is(id) && self.kind(id) == Some(kind))
-    }
-
-    /// A value as it is written.
-    pub(crate) fn view(&'a self, node: &'a Node, path: Path) -> View<'a> {
-        self.with(Field::Known(node, place(node, &path)))
-    }
-
-    pub(super) fn with(&'a self, node: Field<&'a Node>) -> View<'a> {
-        View {
-            evaluator: self,
-            node,
-        }
-    }
-
-    /// The value after its conditions: that of two equal branches, or of the branch that the case decides for.
-    pub(super) fn resolve(&'a self, node: &'a Node, mut path: Path) -> View<'a> {
-        if node.is_null() {
-            return self.with(Field::Missing);
-        }
-        match node.intrinsic() {
-            Some(("Ref", to)) if to.scalar() == Some("AWS::NoValue") => self.with(Field::Missing),
-            Some(("Fn::If", arguments)) => {
-                let [condition, yes, no] = arguments.items() else {
-                    return self.with(Field::Unknown);
-                };
-                let is_same = (yes.to_json() == no.to_json()).then_some(true);
-                let holds = || self.case.get(condition.scalar()?).copied();
-                let (index, branch) = match is_same.or_else(holds) {
-                    Some(true) => (1, yes),
-                    Some(false) => (2, no),
-                    None => return self.with(Field::Unknown),
-                };
-                path.extend(["Fn::If".into(), Step::Index(index)]);
-                self.resolve(branch, path)
-            }
-            _ => self.view(node, path),
-        }
     }
 
     /// The resource that a name, an ARN or a URL refers to.

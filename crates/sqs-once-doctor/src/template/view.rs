@@ -1,8 +1,8 @@
 //! Reads the values of a template.
 
-use super::evaluate::{Evaluator, referred};
+use super::evaluate::{Evaluator, place, referred};
 use super::node::{Entry, Kind, Node};
-use crate::field::{Field, Step, below};
+use crate::field::{Field, Path, Step, below};
 use crate::model::{Form, Reference, Site, Target, literal};
 use serde_json::Value;
 use std::time::Duration;
@@ -12,6 +12,51 @@ use std::time::Duration;
 pub(crate) struct View<'a> {
     pub(super) evaluator: &'a Evaluator<'a>,
     pub(crate) node: Field<&'a Node>,
+}
+
+impl<'a> Evaluator<'a> {
+    /// A resource, as it is written.
+    pub(crate) fn resource(&'a self, id: &str) -> View<'a> {
+        let path = vec!["Resources".into(), id.into()];
+        self.view(self.resources[id], path)
+    }
+
+    /// A value as it is written.
+    pub(crate) fn view(&'a self, node: &'a Node, path: Path) -> View<'a> {
+        self.with(Field::Known(node, place(node, &path)))
+    }
+
+    pub(super) fn with(&'a self, node: Field<&'a Node>) -> View<'a> {
+        View {
+            evaluator: self,
+            node,
+        }
+    }
+
+    /// The value after its conditions: that of two equal branches, or of the branch that the case decides for.
+    pub(super) fn resolve(&'a self, node: &'a Node, mut path: Path) -> View<'a> {
+        if node.is_null() {
+            return self.with(Field::Missing);
+        }
+        match node.intrinsic() {
+            Some(("Ref", to)) if to.scalar() == Some("AWS::NoValue") => self.with(Field::Missing),
+            Some(("Fn::If", arguments)) => {
+                let [condition, yes, no] = arguments.items() else {
+                    return self.with(Field::Unknown);
+                };
+                let is_same = (yes.to_json() == no.to_json()).then_some(true);
+                let holds = || self.case.get(condition.scalar()?).copied();
+                let (index, branch) = match is_same.or_else(holds) {
+                    Some(true) => (1, yes),
+                    Some(false) => (2, no),
+                    None => return self.with(Field::Unknown),
+                };
+                path.extend(["Fn::If".into(), Step::Index(index)]);
+                self.resolve(branch, path)
+            }
+            _ => self.view(node, path),
+        }
+    }
 }
 
 impl<'a> View<'a> {
