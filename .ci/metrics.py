@@ -13,7 +13,7 @@ from template import documented_metrics
 # The last package of Powertools for AWS Lambda (Python) that contains the schema.
 PACKAGE = "aws-lambda-powertools==1.9.1 --hash=sha256:e8a869c700b96d7aa346a326009e4fba24f0f4960c5126cf4971ef4caf9b4365"
 # The metrics of settings that the orders function does not have, and of troubles that it does not see here.
-RARE = ("Deferred", "BreakerOpened", "OutcomeUnknown", "NoRoom", "Draining")
+RARE = ("Deferred", "BreakerOpened", "OutcomeUnknown", "NoRoom", "Draining", "BlockedGroups", "BlockAge")
 EVENTS = ("orders", "duplicate-in-batch", "poison-body")
 
 

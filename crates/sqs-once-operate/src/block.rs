@@ -4,7 +4,7 @@ use sqs_once::store::{Item, Owner, Seen, Settled, StoreError, StoreErrorKind, Ti
 use sqs_once::unstable::block::{Block, item_id};
 use sqs_once::unstable::new_owner;
 
-use crate::{DeadLetter, DeadLetters, Error, Keys};
+use crate::{DeadLetter, DeadLetters, Error};
 
 /// How often a change of a block is tried while consumers change it too.
 const TRIES: usize = 10;
@@ -21,32 +21,18 @@ impl DeadLetters {
         let keys = self.keys().ok_or_else(unknown)?;
         let group = letter.system("MessageGroupId").ok_or_else(unknown)?;
         let queue = letter.source_arn().ok_or_else(unknown)?;
-        keys.change_block(queue, group, |block| match block.number == place.block {
-            true => block.after_end(place.place),
-            // That block is over.
-            false => None,
-        })
-        .await
-    }
-}
-
-impl Keys {
-    async fn change_block(
-        &self,
-        queue: &str,
-        group: &str,
-        change: impl Fn(&Block) -> Option<Block>,
-    ) -> Result<(), Error> {
         let id = item_id(queue, group);
         for _ in 0..TRIES {
-            let Some(seen) = self.read(std::slice::from_ref(&id)).await?.pop() else {
-                return Ok(());
-            };
-            let Some(block) = Block::from_item(&seen).as_ref().and_then(&change) else {
+            let seen = keys.read(std::slice::from_ref(&id)).await?.pop();
+            let seen = seen.ok_or_else(unknown)?;
+            let block = Block::from_item(&seen).ok_or_else(unknown)?;
+            // Another block is over, or its places are others.
+            let is_its = block.number == place.block;
+            let Some(block) = block.after_end(place.place).filter(|_| is_its) else {
                 return Ok(());
             };
             let new = written(&block, &seen, new_owner(), Timestamp::now());
-            if self.replace(Some(&seen), &new).await? == Settled::Written {
+            if keys.replace(Some(&seen), &new).await? == Settled::Written {
                 return Ok(());
             }
         }

@@ -195,9 +195,8 @@ impl DeadLetter {
 
     /// Its place behind the dead letters of its message group, if its queue keeps order.
     pub(crate) fn place(&self) -> Option<Place> {
-        let is_ours = !self.is_moved_by_sqs();
-        let id = self.system("MessageDeduplicationId").filter(|_| is_ours);
-        Place::from_deduplication_id(id?)
+        // Also of a message that SQS has moved meanwhile: consumers trust it in their queue, too.
+        Place::from_deduplication_id(self.system("MessageDeduplicationId")?)
     }
 
     /// The name of the queue that the message came from, if known.

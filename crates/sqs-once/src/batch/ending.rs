@@ -92,7 +92,11 @@ impl<'a> Batch<'a> {
         let stopped = (!self.group_goes_on(&record, &report)).then(|| Returns {
             // They get the same delay, because SQS delivers none of the group while one message is hidden.
             report: Report::untried(Untried::GroupStopped).hidden(report.wait()),
-            lacks: report.lacks().cloned(),
+            // Where order is kept, none of them may move before this record.
+            lacks: report
+                .lacks()
+                .filter(|_| !self.keeps_order(record.at))
+                .cloned(),
         });
         let hook = self.hook(&record, report.outcome());
         let hook = hook.filter(|_| report.has_failed());
@@ -161,8 +165,8 @@ impl<'a> Batch<'a> {
 
     /// Returns whether a FIFO message group continues after a record with this report.
     fn group_goes_on(&self, record: &Record, report: &Report) -> bool {
-        // The messages after it would lack the same dependency.
-        if report.lacks().is_some() {
+        // The messages after it would lack the same dependency. Where order is kept, they go behind it untried.
+        if report.lacks().is_some() && !self.keeps_order(record.at) {
             return false;
         }
         match report {

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use futures_util::future::join;
 use tokio::sync::OnceCell;
 use tracing::error;
 
@@ -31,6 +32,17 @@ pub(super) struct Order {
     /// The group of each record.
     of: Vec<Option<usize>>,
     read: OnceCell<()>,
+}
+
+/// Why a record may not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoTurn {
+    /// Nobody can tell whether its group is blocked.
+    Unknown,
+    /// Those before it have not ended.
+    Behind,
+    /// It was delivered as often as its queue allows, without a result.
+    UsedUp,
 }
 
 struct Group {
@@ -130,10 +142,11 @@ impl Batch<'_> {
             let ids: Vec<_> = order.groups.iter().map(|group| group.id.clone()).collect();
             self.ledger.tally().store_requests += 1;
             let read = self.engine.driver().store.read(&ids);
-            let answers = answers_until(self.deadline.requests_by, ids.len(), read).await;
+            let read = answers_until(self.deadline.requests_by, ids.len(), read);
             // All messages of a batch are of one queue.
             let first = &self.ledger.messages[order.groups[0].first];
-            if self.queue_limits(first).await.is_none() {
+            let (answers, limits) = join(read, self.queue_limits(first)).await;
+            if limits.is_none() {
                 let deliveries = order.groups[0].deliveries;
                 error!(
                     queue = first.queue_arn(),
@@ -153,22 +166,31 @@ impl Batch<'_> {
         read.await;
     }
 
-    /// Returns how a record ends without its turn, as soon as its group's block is known. `None` if it may run.
-    pub(super) async fn end_without_turn(&self, record: &Record) -> Option<Report> {
-        let group = self.group(record.at)?;
+    /// Waits until the block of a record's group is known. Returns why the record may not run, if it may not.
+    pub(super) async fn waits_for_turn(&self, at: usize) -> Option<NoTurn> {
+        let group = self.group(at)?;
         self.read_blocks().await;
-        let message = &self.ledger.messages[record.at];
+        let message = &self.ledger.messages[at];
         let State::Known(block, _) = group.state() else {
-            return Some(Report::untried(Untried::OrderUnknown));
+            return Some(NoTurn::Unknown);
         };
-        let code = match Block::turn(block.as_ref(), Place::of(message)) {
-            Turn::Behind => Code::BehindDeadLetter.because(BEHIND),
+        match Block::turn(block.as_ref(), Place::of(message)) {
+            Turn::Behind => Some(NoTurn::Behind),
             Turn::Runs if message.receive_count().unwrap_or(1) > group.deliveries => {
-                Code::DeliveriesUsedUp.because(USED_UP)
+                Some(NoTurn::UsedUp)
             }
-            Turn::Runs => return None,
+            Turn::Runs => None,
+        }
+    }
+
+    /// Ends a record that may not run.
+    pub(super) async fn end_without_turn(&self, record: &Record, why: NoTurn) -> Report {
+        let reason = match why {
+            NoTurn::Unknown => return Report::untried(Untried::OrderUnknown),
+            NoTurn::Behind => Code::BehindDeadLetter.because(BEHIND),
+            NoTurn::UsedUp => Code::DeliveriesUsedUp.because(USED_UP),
         };
-        Some(self.end_terminal(record, Cause::from(code)).await)
+        self.end_terminal(record, Cause::from(reason)).await
     }
 
     /// Returns whether it is known already that a record goes behind a dead letter, so that it need not be claimed.
@@ -209,10 +231,12 @@ impl Batch<'_> {
         let now = self.engine.driver().clock.now();
         // The effect for its key is on record, so that no message has to wait for it.
         let blocks = code != Code::PayloadMismatch;
+        // It may have been lifted meanwhile. Then it is the record's turn, with its next delivery.
+        let follows = code == Code::BehindDeadLetter;
         let written = self.write(group, |block| {
             let standing = block.filter(|block| block.stands());
             match standing {
-                None if !blocks => None,
+                None if !blocks || follows => None,
                 None => Some(Block::begin(block, (&group.queue, &group.name), now).with(id)),
                 Some(block) if block.place_of(place, id).is_some() => None,
                 Some(block) => Some(block.clone().with(id)),
@@ -227,7 +251,10 @@ impl Batch<'_> {
                 place: block.place_of(place, id)?,
             })
         });
-        Ok(own)
+        match own {
+            None if follows => Err(()),
+            own => Ok(own),
+        }
     }
 
     /// Notes that a record of a blocked group has had its turn. Returns its report, which fails if that can't be noted: its
@@ -238,12 +265,13 @@ impl Batch<'_> {
         let Some(group) = group.filter(|_| report.is_acknowledged() && !is_dead) else {
             return report;
         };
-        let Some(place) = Place::of(&self.ledger.messages[record.at]) else {
-            return report;
-        };
+        self.read_blocks().await;
+        let message = &self.ledger.messages[record.at];
+        let place = Place::of(message);
         let ended = self.write(group, |block| {
-            let own = block.filter(|block| block.number == place.block)?;
-            own.after_end(place.place)
+            let standing = block.filter(|block| block.stands())?;
+            // A message that was not moved may have a place too.
+            standing.after_end(standing.place_of(place, message.id())?)
         });
         match ended.await {
             Ok(_) => report,

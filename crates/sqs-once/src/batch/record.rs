@@ -25,6 +25,7 @@ use super::ending::{Completion, Returns};
 use super::engine::{MissingKey, Route};
 use super::gate::{self, Way};
 use super::leaders::{Leader, Place};
+use super::order::NoTurn;
 use super::prepare::{Unready, log_correlation};
 use super::room::Slot;
 use super::run::Batch;
@@ -124,14 +125,15 @@ impl<'a> Batch<'a> {
         // The batch may have stopped while the record before it ran. Then all of its rest was returned.
         while self.take(record.at) {
             record.taken_up = Some(Instant::now());
-            let behind = match self.is_behind(record.at) {
-                true => Box::pin(self.end_without_turn(&record)).await,
-                false => None,
-            };
-            let mut report = match behind {
-                Some(report) => report,
-                None => {
-                    let report = self.attempt(&mut record, start.take()).await;
+            // The route and the place are this record's own, also if it does not use them.
+            let own = start.take();
+            let mut report = match self.is_behind(record.at) {
+                true => {
+                    drop(own);
+                    Box::pin(self.end_without_turn(&record, NoTurn::Behind)).await
+                }
+                false => {
+                    let report = self.attempt(&mut record, own).await;
                     report.unwrap_or_else(|early| early)
                 }
             };
@@ -334,10 +336,9 @@ impl<'a> Batch<'a> {
                         .await;
                 }
             };
-            if self.keeps_order(record.at)
-                && let Some(report) = self.end_without_turn(record).await
-            {
-                return report;
+            if let Some(why) = self.waits_for_turn(record.at).await {
+                let _slot = self.gate.slot_until_ended(route, slot);
+                return self.end_without_turn(record, why).await;
             }
             let warning = Code::Unprotected.because(UNPROTECTED);
             record.warnings.push(warning);
@@ -396,19 +397,12 @@ impl<'a> Batch<'a> {
             self.unblock_batch_call(record);
         }
         let follows_unknown = candidate.follows_unknown;
-        if self.keeps_order(record.at)
-            && let Some(report) = Box::pin(self.end_without_turn(record)).await
-        {
-            if let Ok((Admission::Run { .. }, transaction)) = decided {
-                let claim = candidate.claim;
-                let owned = Owned {
-                    claim,
-                    transaction,
-                    follows_unknown,
-                };
-                self.release_unstarted(route, Some(&owned));
+        if let Some(why) = self.waits_for_turn(record.at).await {
+            match (&decided, why) {
+                // A duplicate is one, however often it was delivered.
+                (Ok((Admission::Refused(_), _)), NoTurn::UsedUp) => {}
+                _ => return Err(self.give_up_claim(record, candidate, decided, why).await),
             }
-            return Err(report);
         }
         let (fence, first_attempt, transaction) = match decided {
             Ok((
@@ -439,6 +433,39 @@ impl<'a> Batch<'a> {
             work,
         };
         Ok(self.handle(record, route, places, admitted).await)
+    }
+
+    /// Ends a record that has no turn in its message group, after its claim.
+    fn give_up_claim<'b>(
+        &'b self,
+        record: &'b mut Record,
+        candidate: Candidate,
+        decided: Result<crate::idempotency::Admitted, StoreError>,
+        why: NoTurn,
+    ) -> BoxFuture<'b, Report> {
+        Box::pin(async move {
+            let route = candidate.route;
+            match decided {
+                Ok((Admission::Run { .. }, transaction)) => {
+                    // The transaction rolls back before another request is made.
+                    drop(transaction);
+                    let owned = Owned {
+                        claim: candidate.claim,
+                        transaction: None,
+                        follows_unknown: candidate.follows_unknown,
+                    };
+                    self.release_unstarted(route, Some(&owned));
+                }
+                Ok((Admission::Refused(_), _)) => {}
+                Err(error) => {
+                    let report = self.end_unclaimed(record, candidate, &error);
+                    if why != NoTurn::Behind {
+                        return report;
+                    }
+                }
+            }
+            self.end_without_turn(record, why).await
+        })
     }
 
     /// Waits until the handler of a record whose key must not be claimed earlier may start. A key that is claimed ahead

@@ -52,6 +52,11 @@ impl Answers {
         limits
     }
 
+    /// Forgets that a message's queue was asked.
+    pub(super) fn forget(&self, message: &Message) {
+        self.lock().remove(message.queue_arn().unwrap_or_default());
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Answer>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

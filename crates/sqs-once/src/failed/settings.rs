@@ -73,7 +73,12 @@ impl FailedRecords {
     ) -> Option<QueueLimits> {
         let ways = self.ways_for(message);
         let queue = ways.visibility.as_deref()?;
-        let limits = self.limits.limits(queue, message, now, by).await?;
+        let limits = self.limits.limits(queue, message, now, by).await;
+        if limits.is_none() && ways.keep_order.is_some() {
+            // Without an answer no message of the queue runs, so it is asked again for each batch.
+            self.limits.forget(message);
+        }
+        let limits = limits?;
         match ways.keep_order.filter(|_| message.is_fifo()) {
             Some(deliveries) => limits.counted(deliveries.get(), SILENT_DELIVERIES),
             None => Some(limits),

@@ -41,6 +41,8 @@ pub fn item_id(queue_arn: &str, group: &str) -> ItemId {
 
 /// The state of a group that is blocked, or was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+// A version that knows less must not write less.
+#[serde(deny_unknown_fields)]
 pub struct Block {
     /// The ARN of the queue.
     pub queue: String,

@@ -5,17 +5,20 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use lambda_runtime::Context;
 use proptest::prelude::*;
-use serde_json::json;
-use sqs_once::HandlerError;
-use sqs_once::store::StoreErrorKind;
+use serde_json::{Value, json};
+use sqs_once::store::{MemoryStore, StoreErrorKind};
+use sqs_once::testing::Event;
 use sqs_once::unstable::block::{Block, Place, item_id};
+use sqs_once::{Consumer, HandlerError};
 use tokio::time::{Instant, timeout};
 
+use crate::router;
 use crate::support::sqs::Sqs;
 use crate::support::{
-    Bench, DLQ, FIFO, Order, SECOND, Seen, Tested, assert_contains, codes, grouped,
-    in_simulated_time, orders, with,
+    Bench, DLQ, FIFO, Notes, Order, SECOND, Seen, Tested, assert_contains, codes, grouped,
+    in_simulated_time, invoke, orders, with, with_attribute,
 };
 
 /// How often a message is tried.
@@ -277,6 +280,53 @@ async fn a_message_whose_deliveries_reached_no_code_moves_untried_and_blocks() {
     let expected = "terminal: deliveries-used-up, terminal: behind-dead-letter";
     assert_eq!(codes(&world.bench.lines()), expected);
     world.settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_done_is_a_duplicate_however_often_it_was_delivered() {
+    let mut world = World::new();
+    world.send(2);
+    for _ in 0..=DELIVERIES {
+        world.deliver(true).await;
+    }
+    world.deliver(false).await;
+    assert_eq!(world.done.take(), ["0", "1"]);
+    assert!(world.queue.is_empty() && world.dead.is_empty());
+}
+
+#[tokio::test]
+async fn each_message_of_a_blocked_group_has_its_own_route() {
+    let (done, notes) = Notes::pair();
+    let sqs = Sqs::delivering(DELIVERIES + 100);
+    let queue = sqs.queue().dead_letter_queue(format!("{DLQ}.fifo"));
+    let queue = queue.keep_order(NonZeroU32::MIN);
+    let consumer = Consumer::new(router::charges_and_refunds(&notes)).queue(queue);
+    let consumer = consumer.store(MemoryStore::new()).concurrency(1);
+    let deliver = async |records: Vec<Value>| {
+        let event = Event::from_json(json!({ "Records": records }).to_string());
+        invoke(&consumer, &event, Context::default()).await
+    };
+    let message = |kind: &str, group: &str, id: &str| {
+        let record = grouped(group, id);
+        with_attribute(with(record, json!({ "messageId": id })), "type", kind)
+    };
+    // A refund without an amount.
+    deliver([message("refund", "g", "r-1")].to_vec()).await;
+    let moved = sqs.asked("SendMessage")[0]["MessageDeduplicationId"].clone();
+    let place = Place::from_deduplication_id(moved.as_str().unwrap()).unwrap();
+    let mut back = message("refund", "g", "r-1");
+    let id = place.deduplication_id("copy");
+    back["attributes"]["MessageDeduplicationId"] = id.into();
+    // The block is known when the last group begins.
+    let names: Vec<_> = (0..300).map(|at| format!("o-{at}")).collect();
+    let others: Vec<_> = names
+        .iter()
+        .map(|name| message("charge", name, name))
+        .collect();
+    let last = [message("charge", "g", "c-1"), back];
+    deliver([&others[..], &last[..]].concat()).await;
+    let charged: Vec<_> = names.iter().map(|id| format!("charge {id}")).collect();
+    assert_eq!(done.take(), charged);
 }
 
 #[tokio::test(start_paused = true)]
