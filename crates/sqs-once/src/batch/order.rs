@@ -171,16 +171,23 @@ impl Batch<'_> {
         let group = self.group(at)?;
         self.read_blocks().await;
         let message = &self.ledger.messages[at];
-        let State::Known(block, _) = group.state() else {
-            return Some(NoTurn::Unknown);
-        };
-        match Block::turn(block.as_ref(), Place::of(message)) {
-            Turn::Behind => Some(NoTurn::Behind),
-            Turn::Runs if message.receive_count().unwrap_or(1) > group.deliveries => {
+        match self.known_turn(at) {
+            None => Some(NoTurn::Unknown),
+            Some(Turn::Behind) => Some(NoTurn::Behind),
+            Some(Turn::Runs) if message.receive_count().unwrap_or(1) > group.deliveries => {
                 Some(NoTurn::UsedUp)
             }
-            Turn::Runs => None,
+            Some(Turn::Runs) => None,
         }
+    }
+
+    /// Returns whether a record may run, as far as its group's block is known already.
+    fn known_turn(&self, at: usize) -> Option<Turn> {
+        let State::Known(block, _) = self.group(at)?.state() else {
+            return None;
+        };
+        let place = Place::of(&self.ledger.messages[at]);
+        Some(Block::turn(block.as_ref(), place))
     }
 
     /// Ends a record that may not run.
@@ -195,11 +202,7 @@ impl Batch<'_> {
 
     /// Returns whether it is known already that a record goes behind a dead letter, so that it need not be claimed.
     pub(super) fn is_behind(&self, at: usize) -> bool {
-        let Some(State::Known(block, _)) = self.group(at).map(Group::state) else {
-            return false;
-        };
-        let place = Place::of(&self.ledger.messages[at]);
-        Block::turn(block.as_ref(), place) == Turn::Behind
+        self.known_turn(at) == Some(Turn::Behind)
     }
 
     /// Counts the groups that are blocked after the batch.

@@ -90,7 +90,7 @@ impl Queue {
 
     /// Keeps the order of a FIFO queue's message groups behind a dead letter. A message is tried up to `deliveries` times.
     /// Then it goes to the dead-letter queue, and every later message of its group goes behind it, untried and in order.
-    /// The group goes on when `dlq redrive --group` has brought them back and all have ended. Default: a group goes on
+    /// The group goes on when `dlq redrive` has brought them back and all have ended. Default: a group goes on
     /// behind a dead letter.
     ///
     /// The dead-letter queue must be a FIFO queue. The queue's own `maxReceiveCount` must be at least `deliveries` + 100, or
