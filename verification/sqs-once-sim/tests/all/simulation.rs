@@ -7,6 +7,12 @@ use sqs_once_sim::simulation::{Options, Versions, replay};
 use crate::sdk::beneath_the_sdk;
 use crate::{counted, holds};
 
+/// A batch handler's writes for one payload come after those for another one, which had succeeded behind a failed message.
+#[test]
+fn a_commit_is_that_of_the_attempt_which_sends_it() {
+    holds(295_530..295_540, Options::default());
+}
+
 #[test]
 fn a_seed_is_one_run() {
     for options in [Options::default(), beneath_the_sdk()] {

@@ -63,13 +63,15 @@ impl Witness {
 
     /// A process records the result of an attempt. Without a claim, the witness learns the owner only here.
     pub(crate) fn records(&mut self, process: &Process, key: usize, owner: Owner) {
-        let is_done = |one: &Attempt| one.end.is_some_and(|(end, _)| end == End::Done);
-        let is_its = |one: &&mut Attempt| match one.owner {
-            Some(known) => known == owner,
-            None => one.key == key && one.process.name == process.name && is_done(one),
+        let is_its = |one: &Attempt| {
+            let is_done = one.end.is_some_and(|(end, _)| end == End::Done);
+            one.owner.is_none() && one.key == key && one.process.name == process.name && is_done
         };
-        let mut attempts = self.attempts.iter_mut();
-        if let Some(attempt) = attempts.find(is_its) {
+        let mut known = self.attempts.iter();
+        let known = known.position(|one| one.owner == Some(owner));
+        // Earlier attempts in a batch may have succeeded behind a failed one, and are never recorded.
+        if let Some(at) = known.or_else(|| self.attempts.iter().rposition(is_its)) {
+            let attempt = &mut self.attempts[at];
             attempt.owner = Some(owner);
             if attempt.record == Record::NotSent {
                 attempt.record = Record::Sent;
