@@ -11,6 +11,8 @@ mod deployment;
 mod charge;
 #[path = "custom-store/main.rs"]
 mod custom_store;
+#[path = "durable-function/main.rs"]
+mod durable_function;
 #[path = "email/main.rs"]
 mod email;
 #[path = "eventbridge/main.rs"]
@@ -43,6 +45,8 @@ mod s3_import;
 mod schedule;
 #[path = "sns/main.rs"]
 mod sns;
+#[path = "state-machine/main.rs"]
+mod state_machine;
 #[path = "tenants/main.rs"]
 mod tenants;
 #[path = "transaction/main.rs"]

@@ -8,6 +8,7 @@
 //! | [`RuntimeApi`] | the Lambda Runtime API (and as much of the Extensions API as a runtime needs) |
 //! | [`LocalDynamoDb`] | an embedded DynamoDB, in memory or persisted in one file |
 //! | [`LocalS3`] | a folder, served as S3 |
+//! | [`LocalExecutions`] | Step Functions and durable functions, as far as a consumer starts executions |
 //! | [`Queues`], [`LocalSqs`] | queues with visibility, redrive and message groups; SQS for the SDKs and the AWS CLI |
 //! | [`EventSourceMapping`] | polls a queue for the function and applies its answers |
 //! | [`Poller`], [`Faults`] | the same in real time, with execution environments and injected faults |
@@ -51,6 +52,7 @@ mod dev;
 mod dynamodb;
 mod environment;
 mod event;
+mod executions;
 mod function;
 mod guard;
 mod launch;
@@ -73,6 +75,7 @@ pub use dev::{
 };
 pub use dynamodb::{DynamoDbError, LocalDynamoDb};
 pub use event::{Event, EventError};
+pub use executions::{Execution, LocalExecutions};
 pub use function::{Function, StartError};
 pub use launch::Launch;
 pub use local_event::{Answer, LocalEvent, Observer};

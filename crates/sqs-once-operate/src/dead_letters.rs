@@ -26,6 +26,7 @@ pub struct DeadLetters {
     url: String,
     keys: Option<Keys>,
     key_from: Option<KeyFrom>,
+    restarts: bool,
 }
 
 impl DeadLetters {
@@ -40,6 +41,7 @@ impl DeadLetters {
             url: url.into(),
             keys,
             key_from: None,
+            restarts: false,
         }
     }
 
@@ -56,6 +58,13 @@ impl DeadLetters {
     #[must_use]
     pub fn key_from(mut self, key_from: Option<KeyFrom>) -> Self {
         self.key_from = key_from;
+        self
+    }
+
+    /// Sets whether a redriven message starts another execution, after the one that it started has ended. Default: no.
+    #[must_use]
+    pub fn restarting(mut self, restarts: bool) -> Self {
+        self.restarts = restarts;
         self
     }
 
@@ -234,12 +243,16 @@ impl DeadLetters {
             Some(place) => place.deduplication_id(letter.id()),
             None => format!("redrive-{}", letter.id()),
         });
+        let attributes = match self.restarts {
+            true => letter.restarting_attributes()?,
+            false => letter.own_attributes(),
+        };
         let request = self
             .client
             .send_message()
             .queue_url(to)
             .message_body(letter.body())
-            .set_message_attributes(Some(letter.own_attributes()))
+            .set_message_attributes(Some(attributes))
             .set_message_system_attributes(trace)
             .set_message_group_id(match group {
                 None if is_fifo => Some(letter.id().to_owned()),

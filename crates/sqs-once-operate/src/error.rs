@@ -70,6 +70,14 @@ pub enum Error {
         /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The message has as many attributes as SQS accepts, so that it can't say that another execution is to be started.
+    #[error(
+        "the message {id} has ten attributes, and no room for `execution-restarts`: it is not sent"
+    )]
+    NoRoomToRestart {
+        /// The message's ID.
+        id: String,
+    },
     /// The source queue is ambiguous or unknown.
     #[error(
         "pass the target queue with --to: {} have this dead-letter queue{}",

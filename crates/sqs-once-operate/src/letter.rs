@@ -7,14 +7,16 @@ use aws_sdk_sqs::types::{Message, MessageAttributeValue, MessageSystemAttributeN
 use sqs_once::BusinessKey;
 use sqs_once::key::{ItemId, Namespace};
 use sqs_once::store::{Item, Timestamp};
-use sqs_once::unstable::JsonPointer;
 use sqs_once::unstable::block::Place;
+use sqs_once::unstable::{JsonPointer, RESTARTS};
 
 use crate::name::{Joined, ids};
-use crate::{Group, State};
+use crate::{Error, Group, State};
 
 /// Prefix of the attributes that the library adds to dead letters. Producers do not use it.
 const ADDED: &str = "sqs-once-";
+/// How many attributes a message may have.
+const MOST_ATTRIBUTES: usize = 10;
 const KEY: &str = "sqs-once-key";
 const REASON: &str = "sqs-once-reason";
 const MESSAGE_ID: &str = "sqs-once-message-id";
@@ -230,6 +232,25 @@ impl DeadLetter {
             .filter(|(name, _)| !name.starts_with(ADDED));
         let own = own.map(|(name, value)| (name.clone(), value.clone()));
         own.collect()
+    }
+
+    /// Its own attributes, by which its consumer starts another execution.
+    pub(crate) fn restarting_attributes(
+        &self,
+    ) -> Result<HashMap<String, MessageAttributeValue>, Error> {
+        let mut attributes = self.own_attributes();
+        let restarts = attributes.get(RESTARTS).and_then(|it| it.string_value());
+        let restarts: u64 = restarts.and_then(|it| it.parse().ok()).unwrap_or(0);
+        let value = MessageAttributeValue::builder().data_type("Number");
+        let value = value.string_value((restarts + 1).to_string()).build();
+        let value = value.map_err(|error| Error::unexpected("sqs:SendMessage", error))?;
+        attributes.insert(RESTARTS.to_owned(), value);
+        match attributes.len() {
+            0..=MOST_ATTRIBUTES => Ok(attributes),
+            _ => Err(Error::NoRoomToRestart {
+                id: self.id().to_owned(),
+            }),
+        }
     }
 
     /// An attribute that SQS sets, by SQS's name, for example `SentTimestamp`.

@@ -71,6 +71,8 @@
 //!   ([`retry_after`](ResultExt::retry_after), [`backoff`](Handler::backoff), [`depends_on`](Handler::depends_on)), and
 //!   adds the module [`producer`]. Compiles the SDK of SQS. The client is created at its first use.
 //! - `s3`: fetches bodies that are too large for SQS from S3: `body::LargeMessages`. Compiles the SDK of S3.
+//! - `step-functions`, `durable-functions`: handlers that start an execution, once: `executions`. Each compiles the SDK of
+//!   its service.
 //! - `jmespath`: keys by JMESPath expressions.
 //! - `secrets`: fetches the secret of the keys' hash from AWS Secrets Manager.
 //! - `powertools`: computes the ids of Powertools for AWS Lambda, to share its table.
@@ -85,10 +87,12 @@
 #![deny(missing_docs)]
 
 #[cfg(any(
+    feature = "durable-functions",
     feature = "dynamodb",
     feature = "s3",
     feature = "secrets",
-    feature = "sqs"
+    feature = "sqs",
+    feature = "step-functions"
 ))]
 mod aws;
 mod batch;
@@ -100,6 +104,8 @@ pub mod conformance;
 pub mod consumer;
 mod env;
 mod error;
+#[cfg(any(feature = "durable-functions", feature = "step-functions"))]
+pub mod executions;
 pub mod extract;
 mod failed;
 mod guarded;
@@ -128,7 +134,13 @@ mod random;
 mod record;
 mod report;
 mod router;
-#[cfg(any(feature = "dynamodb", feature = "s3", feature = "sqs"))]
+#[cfg(any(
+    feature = "durable-functions",
+    feature = "dynamodb",
+    feature = "s3",
+    feature = "sqs",
+    feature = "step-functions"
+))]
 pub mod sdk;
 #[cfg(feature = "secrets")]
 mod secrets;

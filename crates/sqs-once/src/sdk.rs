@@ -14,3 +14,13 @@ pub use aws_sdk_s3 as s3;
 #[cfg(feature = "sqs")]
 #[doc(no_inline)]
 pub use aws_sdk_sqs as sqs;
+
+/// Lambda's, for [`DurableFunction`](crate::executions::DurableFunction).
+#[cfg(feature = "durable-functions")]
+#[doc(no_inline)]
+pub use aws_sdk_lambda as lambda;
+
+/// Step Functions', for [`StateMachine`](crate::executions::StateMachine).
+#[cfg(feature = "step-functions")]
+#[doc(no_inline)]
+pub use aws_sdk_sfn as sfn;

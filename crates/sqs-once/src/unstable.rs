@@ -15,6 +15,7 @@ pub use crate::idempotency::{
 };
 pub use crate::key::json_pointer::JsonPointer;
 pub use crate::random::Random;
+pub use crate::record::RESTARTS;
 #[cfg(feature = "dynamodb")]
 pub use crate::store::dynamodb::operate::{Listed, Listing, Page, PageStart, page, replace};
 #[cfg(feature = "testing")]

@@ -228,6 +228,10 @@ struct RedriveArgs {
     #[arg(long)]
     even_completed: bool,
 
+    /// Let a message whose execution has failed start another one. Steps that succeeded run again
+    #[arg(long)]
+    restart: bool,
+
     #[command(flatten)]
     change: ChangeArgs,
 }

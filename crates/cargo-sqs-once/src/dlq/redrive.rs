@@ -19,6 +19,7 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
     );
     let mut selection = connect::selection(&args.change)?;
     let (queue, config) = connect::queue(&args.change.queue).await?;
+    let queue = queue.restarting(args.restart);
     let audit = Audit::open(&args.change.write, &config).await?;
     let sources: Vec<_> = selection.sources.iter().collect();
     let to = match (&args.to, &sources[..]) {

@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 use tracing::{Instrument, debug_span};
 
+use crate::error::Disposition;
 use crate::guarded::Guarded;
 use crate::handler::{Call, Done, HandlerError, IdempotencyToken, RecordParts, Running, Work};
 use crate::idempotency::{CommitsWith, Completed, Conclusion, OnUnknown};
@@ -17,6 +18,7 @@ use crate::time::Timestamp;
 
 use super::claims::Places;
 use super::ending::Returns;
+use super::engine::PayloadMismatch;
 use super::gate::Way;
 use super::handling::{Failure, Handling};
 use super::held::Handled;
@@ -208,6 +210,12 @@ impl Batch<'_> {
             cancel_at: self.deadline.cancel_at,
             route: route.name.clone(),
             transaction: transaction.map(|transaction| transaction.handle()),
+            is_repeated: !(route.idempotency.claims_before() && admitted.is_first_attempt()),
+            mismatch: match route.mismatch.unwrap_or_default() {
+                PayloadMismatch::Terminal => Some(Disposition::Terminal),
+                PayloadMismatch::Retry => Some(Disposition::Retry),
+                PayloadMismatch::Acknowledge => None,
+            },
             state: (),
         }
     }

@@ -243,6 +243,10 @@ impl BatchOutcome {
                 !R::WRITES,
                 "writes of a batch handler are reported with `orders.writes()`, which returns `BatchWrites`"
             );
+            assert!(
+                !R::STARTS,
+                "only a handler of single messages starts executions"
+            );
         }
         let ended = result.into_outcome();
         self.end(

@@ -9,6 +9,7 @@ use lambda_runtime::Context;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
+use crate::error::Disposition;
 use crate::key::{BusinessKey, HexDigest, ItemId, Namespace};
 use crate::record::{CorrelationId, EventBridgeMeta, Message, Needed, S3Object, SnsMeta};
 use crate::store::Fence;
@@ -27,6 +28,10 @@ pub struct RecordParts<S = ()> {
     pub(crate) cancel_at: Instant,
     pub(crate) route: Option<Arc<str>>,
     pub(crate) transaction: Option<Arc<dyn Any + Send + Sync>>,
+    /// Whether an earlier attempt may have had an effect.
+    pub(crate) is_repeated: bool,
+    /// What happens to a message that differs from an earlier one with its key. `None` if it is acknowledged.
+    pub(crate) mismatch: Option<Disposition>,
     pub(crate) state: S,
 }
 
@@ -88,6 +93,8 @@ impl<S> RecordParts<S> {
             cancel_at: self.cancel_at,
             route: self.route,
             transaction: self.transaction,
+            is_repeated: self.is_repeated,
+            mismatch: self.mismatch,
             state,
         }
     }

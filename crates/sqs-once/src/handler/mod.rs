@@ -199,7 +199,7 @@ macro_rules! handlers {
                 let handler = self.clone();
                 async move {
                     $(let $extractor = $extractor::from_record(&parts).await?;)*
-                    handler(payload, $($extractor),*).await.into_outcome()
+                    handler(payload, $($extractor),*).await.end(&parts).await
                 }
             }
         }

@@ -1,14 +1,16 @@
 //! The types that a handler may return.
 
 use std::fmt;
+use std::future::ready;
 use std::sync::Arc;
 
+use futures_util::future::Either;
 use serde::Serialize;
 
 use crate::store::{Writes, recordable};
 
-use super::HandlerError;
 use super::layer::Call;
+use super::{HandlerError, RecordParts};
 
 /// A success with a value, which is stored with the completion of the key. The hook [`on_done`](crate::Handler::on_done)
 /// receives it, also for later duplicates.
@@ -93,11 +95,29 @@ pub trait IntoOutcome {
     #[doc(hidden)]
     const WRITES: bool = false;
 
+    /// Whether the type contains the start of an execution. Default: no.
+    #[doc(hidden)]
+    const STARTS: bool = false;
+
     /// Returns the success, or the error, which decides what happens to the message.
     ///
     /// # Errors
     /// The handler's own error.
-    fn into_outcome(self) -> Result<Done, HandlerError>;
+    fn into_outcome(self) -> Result<Done, HandlerError>
+    where
+        Self: Sized;
+
+    /// Ends the handler's work: the same, after what the type still has to do for the message.
+    #[doc(hidden)]
+    fn end<S: Sync>(
+        self,
+        _: &RecordParts<S>,
+    ) -> impl Future<Output = Result<Done, HandlerError>> + Send
+    where
+        Self: Sized,
+    {
+        ready(self.into_outcome())
+    }
 }
 
 impl IntoOutcome for () {
@@ -128,8 +148,19 @@ impl IntoOutcome for Writes {
 #[diagnostic::do_not_recommend]
 impl<T: IntoOutcome, E: Into<HandlerError>> IntoOutcome for Result<T, E> {
     const WRITES: bool = T::WRITES;
+    const STARTS: bool = T::STARTS;
 
     fn into_outcome(self) -> Result<Done, HandlerError> {
         self.map_err(Into::into)?.into_outcome()
+    }
+
+    fn end<S: Sync>(
+        self,
+        parts: &RecordParts<S>,
+    ) -> impl Future<Output = Result<Done, HandlerError>> + Send {
+        match self {
+            Ok(success) => Either::Left(success.end(parts)),
+            Err(error) => Either::Right(ready(Err(error.into()))),
+        }
     }
 }

@@ -19,3 +19,12 @@ pub use envelope::{
 pub use json::Json;
 pub use message::Message;
 pub(crate) use raw::{NoBody, RawRecord};
+
+/// The attribute of a message that starts another execution: how often it did. `cargo sqs-once dlq redrive --restart` sets
+/// it, and it stays with the message.
+#[cfg(any(
+    feature = "durable-functions",
+    feature = "step-functions",
+    feature = "unstable"
+))]
+pub const RESTARTS: &str = "execution-restarts";

@@ -64,6 +64,8 @@ impl Record {
             fence: Fence::first(BEGINNING),
             route: None,
             transaction: None,
+            is_repeated: false,
+            mismatch: None,
             cancel_at: Instant::now() + TIMEOUT - Duration::from_secs(1),
             state,
         }

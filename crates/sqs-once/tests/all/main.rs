@@ -20,6 +20,7 @@ mod decoders;
 mod envelopes;
 mod error_types;
 mod events;
+mod executions;
 mod fetched_secrets;
 mod fifo;
 mod fingerprint;

@@ -44,6 +44,7 @@ pub(crate) enum Turn {
 pub(crate) struct Request {
     pub(crate) operation: String,
     pub(crate) body: Value,
+    is_refused: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -107,6 +108,19 @@ impl Sqs {
         requests.into_iter().map(|request| request.body).collect()
     }
 
+    /// The bodies of the messages that were sent.
+    pub(crate) fn sent(&self) -> Vec<Value> {
+        let mut requests = self.requests();
+        requests.retain(|it| it.operation == "SendMessage" && !it.is_refused);
+        requests.into_iter().map(|request| request.body).collect()
+    }
+
+    /// Sets the turn of the next requests, after those that have one.
+    pub(crate) fn next(&self, turn: &Turn, times: usize) {
+        let mut turns = self.turns.lock().unwrap();
+        turns.next.extend(vec![turn.clone(); times]);
+    }
+
     pub(crate) fn reasons(&self) -> Vec<String> {
         let letters = self.asked("SendMessage").into_iter();
         let reasons = letters.map(|mut sent| {
@@ -133,9 +147,14 @@ impl HttpConnector for Sqs {
             look_through(&value.to_string(), || name.clone());
         }
         let handle = body["Entries"][0]["ReceiptHandle"].to_string();
-        self.requests.add(Request { operation, body });
-        self.arrived.notify_one();
         let turn = self.turns.lock().unwrap().take();
+        let is_refused = matches!(turn, Turn::Refuse(_));
+        self.requests.add(Request {
+            operation,
+            body,
+            is_refused,
+        });
+        self.arrived.notify_one();
         let count = self.max_receive_count;
         HttpConnectorFuture::new(async move {
             match turn {

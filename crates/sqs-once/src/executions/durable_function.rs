@@ -1,0 +1,196 @@
+//! Durable Lambda functions.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::config::Builder;
+use aws_sdk_lambda::config::retry::RetryPartition;
+use aws_sdk_lambda::error::ProvideErrorMetadata;
+use aws_sdk_lambda::primitives::Blob;
+use aws_sdk_lambda::types::{ExecutionStatus, InvocationType};
+use serde::Serialize;
+use tokio::sync::OnceCell;
+
+use crate::aws;
+use crate::error::ConfigError;
+
+use super::ExecutionError;
+use super::start::{Found, Request, StartExecution};
+
+const SERVICE: &str = "Lambda";
+
+/// Both of the names that AWS gives to the refusal of a name with another input.
+const EXISTS: [&str; 2] = [
+    "DurableExecutionAlreadyStartedException",
+    "DurableExecutionAlreadyExists",
+];
+
+/// A durable Lambda function. Create it once and keep it in the handler's [`State`](crate::State).
+///
+/// A name starts at most one execution for as long as Lambda keeps the execution, which the function's
+/// `RetentionPeriodInDays` sets (1 to 90 days, 14 by default). After that the completion of the key prevents a second start,
+/// for as long as the handler keeps it ([`retention`](crate::Handler::retention)).
+///
+/// The function's role needs `lambda:InvokeFunction` on the qualified function, `lambda:GetDurableExecution` and
+/// `lambda:ListDurableExecutionsByFunction`.
+///
+/// ```no_run
+/// use serde::{Deserialize, Serialize};
+/// use sqs_once::executions::{DurableFunction, StartExecution};
+/// use sqs_once::{HandlerError, State};
+///
+/// #[derive(Deserialize, Serialize)]
+/// struct OrderPlaced { order_id: String }
+///
+/// /// Starts the fulfilment of an order, once.
+/// #[sqs_once::handler(key = order.order_id, namespace = "fulfilment")]
+/// async fn fulfil(
+///     order: OrderPlaced,
+///     State(fulfilment): State<DurableFunction>,
+/// ) -> Result<StartExecution, HandlerError> {
+///     Ok(fulfilment.start(&order))
+/// }
+///
+/// #[tokio::main]
+/// async fn main() -> Result<(), sqs_once::Error> {
+///     let fulfilment = DurableFunction::new("fulfilment:live")?;
+///     sqs_once::run(fulfil::consumer(fulfilment)).await
+/// }
+/// ```
+#[derive(Clone)]
+pub struct DurableFunction {
+    name: Arc<str>,
+    client: Arc<OnceCell<Client>>,
+}
+
+impl fmt::Debug for DurableFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DurableFunction").field(&self.name).finish()
+    }
+}
+
+impl DurableFunction {
+    /// Names a function and one of its versions or aliases: `fulfilment:live`, or an ARN that ends so.
+    ///
+    /// # Errors
+    /// If the name has no version and no alias: Lambda starts durable executions only by a qualified name.
+    pub fn new(name: impl Into<String>) -> Result<Self, ConfigError> {
+        let name = name.into();
+        let parts: Vec<_> = name.split(':').collect();
+        let is_qualified = match parts[..] {
+            ["arn", _, "lambda", _, _, "function", function, qualifier] | [function, qualifier] => {
+                !function.is_empty() && !qualifier.is_empty()
+            }
+            _ => false,
+        };
+        match is_qualified {
+            true => Ok(Self {
+                name: name.into(),
+                client: Arc::default(),
+            }),
+            false => Err(ConfigError::invalid(
+                "DurableFunction::new",
+                format!("has {name:?}, which names no version and no alias of a function"),
+                "NAME:ALIAS, NAME:VERSION, or a function's ARN that ends so",
+            )),
+        }
+    }
+
+    /// Sets the client. Default: one that is created at the first start, from the environment.
+    #[must_use]
+    pub fn client(mut self, client: Client) -> Self {
+        self.client = Arc::new(OnceCell::new_with(Some(client)));
+        self
+    }
+
+    /// Starts an execution with this input, as JSON, when the handler returns the result.
+    pub fn start(&self, input: &impl Serialize) -> StartExecution {
+        StartExecution::of_durable_function(self, input)
+    }
+
+    /// The name without its version or alias.
+    pub(super) fn unqualified(&self) -> &str {
+        let end = self.name.rfind(':');
+        end.map_or(&self.name, |end| &self.name[..end])
+    }
+
+    async fn connected(&self) -> &Client {
+        let create = async || {
+            let config = Builder::from(aws::config().await)
+                .retry_partition(RetryPartition::new("sqs-once executions"))
+                .retry_classifier(aws::SignAgain)
+                .build();
+            Client::from_conf(config)
+        };
+        self.client.get_or_init(create).await
+    }
+
+    pub(super) async fn request(&self, request: &Request) -> Result<Found, ExecutionError> {
+        let client = self.connected().await;
+        let invoke = client.invoke().function_name(&*self.name);
+        let invoke = invoke.invocation_type(InvocationType::Event);
+        let invoke = invoke.durable_execution_name(&request.name);
+        let invoke = invoke.payload(Blob::new(request.input.as_bytes()));
+        match invoke.send().await {
+            Ok(started) if request.is_repeated => {
+                // The answer does not tell whether it has ended.
+                let arn = started.durable_execution_arn().map(str::to_owned);
+                self.find(client, request, arn).await
+            }
+            Ok(_) => Ok(Found::Same),
+            Err(error) if error.code().is_some_and(|code| EXISTS.contains(&code)) => {
+                self.find(client, request, None).await
+            }
+            Err(error) => Err(ExecutionError::refused(
+                SERVICE,
+                error,
+                "lambda:InvokeFunction",
+            )),
+        }
+    }
+
+    async fn find(
+        &self,
+        client: &Client,
+        request: &Request,
+        arn: Option<String>,
+    ) -> Result<Found, ExecutionError> {
+        let arn = match arn {
+            Some(arn) => arn,
+            None => match self.arn(client, request).await? {
+                Some(arn) => arn,
+                // Lambda has told that a name exists whose execution it does not list.
+                None => return Ok(Found::OtherInput),
+            },
+        };
+        let get = client.get_durable_execution().durable_execution_arn(arn);
+        let execution = get.send().await;
+        let execution = execution.map_err(|error| {
+            ExecutionError::refused(SERVICE, error, "lambda:GetDurableExecution")
+        })?;
+        Ok(match execution.status() {
+            ExecutionStatus::Running | ExecutionStatus::Succeeded => {
+                request.compare(execution.input_payload())
+            }
+            status => Found::Ended(status.to_string()),
+        })
+    }
+
+    /// Returns the ARN of the execution with the message's name.
+    async fn arn(
+        &self,
+        client: &Client,
+        request: &Request,
+    ) -> Result<Option<String>, ExecutionError> {
+        let list = client.list_durable_executions_by_function();
+        let list = list.function_name(self.unqualified());
+        let list = list.durable_execution_name(&request.name);
+        let listed = list.send().await;
+        let listed = listed.map_err(|error| {
+            ExecutionError::refused(SERVICE, error, "lambda:ListDurableExecutionsByFunction")
+        })?;
+        let first = listed.durable_executions().first();
+        Ok(first.map(|execution| execution.durable_execution_arn().to_owned()))
+    }
+}

@@ -1,0 +1,184 @@
+//! What a handler returns to start an execution.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::handler::{Done, HandlerError, IntoOutcome, RecordParts};
+use crate::key::HexDigest;
+use crate::record::RESTARTS;
+
+use super::ExecutionError;
+#[cfg(feature = "durable-functions")]
+use super::durable_function::DurableFunction;
+#[cfg(feature = "step-functions")]
+use super::state_machine::StateMachine;
+
+/// The start of an execution: what a handler returns, so that the execution starts once for each key.
+///
+/// [`StateMachine::start`](crate::executions::StateMachine::start) and
+/// [`DurableFunction::start`](crate::executions::DurableFunction::start) create it. The consumer starts the execution under
+/// a name that is made from the namespace and the key, and completes the key. If the process dies between the two, the
+/// next attempt finds the execution by its name:
+///
+/// - It runs, or has succeeded: the message is processed.
+/// - It has ended otherwise: the message is terminal, with the reason *the execution NAME ended FAILED*.
+/// - It has another input: the handler's [`payload_mismatch`](crate::Handler::payload_mismatch) decides. The default makes
+///   the message terminal.
+///
+/// Without an answer, and after any other refusal, the message fails and is retried.
+#[must_use = "an execution starts when the handler returns it"]
+pub struct StartExecution {
+    target: Target,
+    input: serde_json::Result<String>,
+}
+
+enum Target {
+    #[cfg(feature = "step-functions")]
+    StateMachine(StateMachine),
+    #[cfg(feature = "durable-functions")]
+    DurableFunction(DurableFunction),
+}
+
+/// An execution to be started.
+pub(super) struct Request {
+    pub(super) name: String,
+    /// JSON with sorted names.
+    pub(super) input: String,
+    /// Whether an earlier attempt may have started it.
+    pub(super) is_repeated: bool,
+}
+
+/// The state of an execution that exists.
+pub(super) enum Found {
+    /// It runs, or has succeeded, with this input.
+    Same,
+    OtherInput,
+    /// It ended in another way: AWS's word for it.
+    Ended(String),
+}
+
+impl fmt::Debug for StartExecution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StartExecution").finish_non_exhaustive()
+    }
+}
+
+#[cfg(feature = "step-functions")]
+impl StartExecution {
+    pub(super) fn of_state_machine(machine: &StateMachine, input: &impl Serialize) -> Self {
+        Self {
+            target: Target::StateMachine(machine.clone()),
+            input: sorted_json(input),
+        }
+    }
+}
+
+#[cfg(feature = "durable-functions")]
+impl StartExecution {
+    pub(super) fn of_durable_function(function: &DurableFunction, input: &impl Serialize) -> Self {
+        Self {
+            target: Target::DurableFunction(function.clone()),
+            input: sorted_json(input),
+        }
+    }
+}
+
+impl StartExecution {
+    async fn start<S: Sync>(self, parts: &RecordParts<S>) -> Result<Done, HandlerError> {
+        let input = self.input.map_err(ExecutionError::Input);
+        let request = Request {
+            name: name(parts, self.target.unqualified()),
+            input: input.map_err(HandlerError::terminal)?,
+            is_repeated: parts.is_repeated,
+        };
+        let found = match self.target {
+            #[cfg(feature = "step-functions")]
+            Target::StateMachine(machine) => machine.request(&request).await,
+            #[cfg(feature = "durable-functions")]
+            Target::DurableFunction(function) => function.request(&request).await,
+        };
+        let name = request.name;
+        match found {
+            Ok(Found::Same) => Ok(Done::default()),
+            Ok(Found::Ended(status)) => Err(HandlerError::terminal(ExecutionError::Ended {
+                name,
+                status,
+            })),
+            Ok(Found::OtherInput) => {
+                let error = ExecutionError::OtherInput { name };
+                match parts.mismatch.clone() {
+                    Some(disposition) => Err(HandlerError::new(disposition, error)),
+                    None => Ok(Done::default()),
+                }
+            }
+            Err(error @ ExecutionError::Refused { is_final: true, .. }) => {
+                Err(HandlerError::terminal(error))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl IntoOutcome for StartExecution {
+    const STARTS: bool = true;
+
+    fn into_outcome(self) -> Result<Done, HandlerError> {
+        Err(HandlerError::terminal(ExecutionError::NotReturned))
+    }
+
+    fn end<S: Sync>(
+        self,
+        parts: &RecordParts<S>,
+    ) -> impl Future<Output = Result<Done, HandlerError>> + Send {
+        self.start(parts)
+    }
+}
+
+impl Target {
+    fn unqualified(&self) -> &str {
+        match self {
+            #[cfg(feature = "step-functions")]
+            Self::StateMachine(machine) => machine.unqualified(),
+            #[cfg(feature = "durable-functions")]
+            Self::DurableFunction(function) => function.unqualified(),
+        }
+    }
+}
+
+/// Returns the name of an execution: the same for each attempt at a message's event, whatever version starts it.
+fn name<S>(parts: &RecordParts<S>, target: &str) -> String {
+    let restarts = parts.message().attribute(RESTARTS).unwrap_or("0");
+    let text = format!("{}\n{target}\n{restarts}", parts.token());
+    HexDigest::of(text.as_bytes()).as_str()[..32].to_owned()
+}
+
+/// Serializes a value with sorted names, so that each attempt has the same input.
+fn sorted_json(value: &impl Serialize) -> serde_json::Result<String> {
+    Ok(sorted(serde_json::to_value(value)?).to_string())
+}
+
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Array(values) => values.into_iter().map(sorted).collect(),
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.into_iter().collect();
+            fields.sort_by(|(a, _), (b, _)| a.cmp(b));
+            let fields = fields.into_iter();
+            fields.map(|(name, value)| (name, sorted(value))).collect()
+        }
+        other => other,
+    }
+}
+
+impl Request {
+    /// Compares with the input of an execution that exists. AWS shows none to a role that may not decrypt it.
+    pub(super) fn compare(&self, input: Option<&str>) -> Found {
+        let value = |text: &str| serde_json::from_str::<Value>(text).ok();
+        match input {
+            Some(input) if value(input) != value(&self.input) => Found::OtherInput,
+            _ => Found::Same,
+        }
+    }
+}

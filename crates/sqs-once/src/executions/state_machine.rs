@@ -1,0 +1,158 @@
+//! State machines of Step Functions.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aws_sdk_sfn::Client;
+use aws_sdk_sfn::config::Builder;
+use aws_sdk_sfn::config::retry::RetryPartition;
+use aws_sdk_sfn::error::ProvideErrorMetadata;
+use aws_sdk_sfn::types::ExecutionStatus;
+use serde::Serialize;
+use tokio::sync::OnceCell;
+
+use crate::aws;
+use crate::error::ConfigError;
+
+use super::ExecutionError;
+use super::start::{Found, Request, StartExecution};
+
+const SERVICE: &str = "Step Functions";
+
+/// A state machine of Step Functions, of the type *Standard*. Create it once and keep it in the handler's
+/// [`State`](crate::State).
+///
+/// A name starts at most one execution for 90 days: this is how long Step Functions knows the names of executions that have
+/// ended. After that the completion of the key prevents a second start, for as long as the handler keeps it
+/// ([`retention`](crate::Handler::retention)). Executions of the type *Express* have no such names: a repeated start starts
+/// another one.
+///
+/// The function's role needs `states:StartExecution` on the state machine, and `states:DescribeExecution` on its
+/// executions.
+///
+/// ```no_run
+/// use serde::{Deserialize, Serialize};
+/// use sqs_once::executions::{StartExecution, StateMachine};
+/// use sqs_once::{Consumer, HandlerError, State};
+///
+/// #[derive(Deserialize, Serialize)]
+/// struct OrderPlaced { order_id: String }
+///
+/// /// Starts the fulfilment of an order, once.
+/// #[sqs_once::handler(key = order.order_id, namespace = "fulfilment")]
+/// async fn fulfil(
+///     order: OrderPlaced,
+///     State(fulfilment): State<StateMachine>,
+/// ) -> Result<StartExecution, HandlerError> {
+///     Ok(fulfilment.start(&order))
+/// }
+///
+/// #[tokio::main]
+/// async fn main() -> Result<(), sqs_once::Error> {
+///     let fulfilment = StateMachine::new(std::env::var("FULFILMENT_ARN")?)?;
+///     sqs_once::run(fulfil::consumer(fulfilment)).await
+/// }
+/// ```
+#[derive(Clone)]
+pub struct StateMachine {
+    arn: Arc<str>,
+    client: Arc<OnceCell<Client>>,
+}
+
+impl fmt::Debug for StateMachine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StateMachine").field(&self.arn).finish()
+    }
+}
+
+impl StateMachine {
+    /// Names a state machine by its ARN, which may end in a version or an alias.
+    ///
+    /// # Errors
+    /// If the text is no ARN of a state machine.
+    pub fn new(arn: impl Into<String>) -> Result<Self, ConfigError> {
+        let arn = arn.into();
+        let parts: Vec<_> = arn.split(':').collect();
+        match parts[..] {
+            ["arn", _, "states", _, _, "stateMachine", _]
+            | ["arn", _, "states", _, _, "stateMachine", _, _] => Ok(Self {
+                arn: arn.into(),
+                client: Arc::default(),
+            }),
+            _ => Err(ConfigError::invalid(
+                "StateMachine::new",
+                format!("has {arn:?}, which is no ARN of a state machine"),
+                "arn:aws:states:REGION:ACCOUNT:stateMachine:NAME",
+            )),
+        }
+    }
+
+    /// Sets the client. Default: one that is created at the first start, from the environment.
+    #[must_use]
+    pub fn client(mut self, client: Client) -> Self {
+        self.client = Arc::new(OnceCell::new_with(Some(client)));
+        self
+    }
+
+    /// Starts an execution with this input, as JSON, when the handler returns the result.
+    pub fn start(&self, input: &impl Serialize) -> StartExecution {
+        StartExecution::of_state_machine(self, input)
+    }
+
+    /// The ARN without a version and an alias.
+    pub(super) fn unqualified(&self) -> &str {
+        let name = self.arn.match_indices(':').nth(6);
+        name.map_or(&self.arn, |(end, _)| &self.arn[..end])
+    }
+
+    /// The ARN of an execution.
+    fn execution(&self, name: &str) -> String {
+        let machine = self
+            .unqualified()
+            .replacen(":stateMachine:", ":execution:", 1);
+        format!("{machine}:{name}")
+    }
+
+    async fn connected(&self) -> &Client {
+        let create = async || {
+            let config = Builder::from(aws::config().await)
+                .retry_partition(RetryPartition::new("sqs-once executions"))
+                .retry_classifier(aws::SignAgain)
+                .build();
+            Client::from_conf(config)
+        };
+        self.client.get_or_init(create).await
+    }
+
+    pub(super) async fn request(&self, request: &Request) -> Result<Found, ExecutionError> {
+        let client = self.connected().await;
+        let start = client.start_execution().state_machine_arn(&*self.arn);
+        let start = start.name(&request.name).input(&request.input);
+        match start.send().await {
+            // It is new, or runs with the same input.
+            Ok(_) => Ok(Found::Same),
+            Err(error) if error.code() == Some("ExecutionAlreadyExists") => {
+                self.find(client, request).await
+            }
+            Err(error) => Err(ExecutionError::refused(
+                SERVICE,
+                error,
+                "states:StartExecution",
+            )),
+        }
+    }
+
+    async fn find(&self, client: &Client, request: &Request) -> Result<Found, ExecutionError> {
+        let describe = client.describe_execution();
+        let describe = describe.execution_arn(self.execution(&request.name));
+        let execution = describe.send().await;
+        let execution = execution
+            .map_err(|error| ExecutionError::refused(SERVICE, error, "states:DescribeExecution"))?;
+        Ok(match execution.status() {
+            ExecutionStatus::Running
+            | ExecutionStatus::PendingRedrive
+            | ExecutionStatus::Succeeded => request.compare(execution.input()),
+            status => Found::Ended(status.to_string()),
+        })
+    }
+}

@@ -1,0 +1,303 @@
+//! Handlers that start executions: of Step Functions, and of durable Lambda functions.
+
+use std::collections::HashMap;
+use std::future::ready;
+use std::time::Duration;
+
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+};
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_runtime_api::http::{Response, StatusCode};
+use serde_json::{Value, json};
+use sqs_once::executions::{DurableFunction, ExecutionError, StartExecution, StateMachine};
+use sqs_once::handler::IntoOutcome;
+use sqs_once::policy::PayloadMismatch;
+use sqs_once::sdk::{lambda, sfn};
+use sqs_once_local::LocalExecutions;
+use tokio::task::yield_now;
+
+use crate::support::{
+    Bench, Order, SECOND, Tested, assert_contains, codes, ends, orders, with_attribute,
+};
+
+const MACHINE: &str = "arn:aws:states:eu-central-1:123456789012:stateMachine:fulfilment";
+const RESTARTS: &str = "execution-restarts";
+
+/// What an order starts.
+#[derive(Clone, Debug)]
+enum Target {
+    Machine(StateMachine),
+    Function(DurableFunction),
+}
+
+impl Target {
+    fn start(&self, input: &Value) -> StartExecution {
+        match self {
+            Self::Machine(machine) => machine.start(input),
+            Self::Function(function) => function.start(input),
+        }
+    }
+
+    fn on(self, aws: &LocalExecutions) -> Self {
+        let http = aws_smithy_http_client::Builder::new().build_http();
+        match self {
+            Self::Machine(machine) => {
+                let config = sfn::Config::builder().endpoint_url(aws.endpoint());
+                Self::Machine(machine.client(sfn_client(config.http_client(http))))
+            }
+            Self::Function(function) => {
+                let config = lambda::Config::builder().endpoint_url(aws.endpoint());
+                Self::Function(function.client(lambda_client(config.http_client(http))))
+            }
+        }
+    }
+
+    /// Lets every request be refused with this code, or remain without an answer.
+    fn refusing(self, code: Option<&'static str>) -> Self {
+        let http = move || http_client_fn(move |_, _| SharedHttpConnector::new(Refusing(code)));
+        match self {
+            Self::Machine(machine) => {
+                let config = sfn::Config::builder().http_client(http());
+                Self::Machine(machine.client(sfn_client(config)))
+            }
+            Self::Function(function) => {
+                let config = lambda::Config::builder().http_client(http());
+                Self::Function(function.client(lambda_client(config)))
+            }
+        }
+    }
+}
+
+fn machine(arn: &str) -> Target {
+    Target::Machine(StateMachine::new(arn).unwrap())
+}
+
+fn function(name: &str) -> Target {
+    Target::Function(DurableFunction::new(name).unwrap())
+}
+
+fn targets() -> [Target; 2] {
+    [machine(MACHINE), function("fulfilment:live")]
+}
+
+fn sfn_client(config: sfn::config::Builder) -> sfn::Client {
+    let credentials = sfn::config::Credentials::new("local", "local", None, None, "test");
+    let config = config
+        .behavior_version(sfn::config::BehaviorVersion::latest())
+        .region(sfn::config::Region::from_static("eu-central-1"))
+        .retry_config(sfn::config::retry::RetryConfig::disabled())
+        .credentials_provider(credentials);
+    sfn::Client::from_conf(config.build())
+}
+
+fn lambda_client(config: lambda::config::Builder) -> lambda::Client {
+    let credentials = lambda::config::Credentials::new("local", "local", None, None, "test");
+    let config = config
+        .behavior_version(lambda::config::BehaviorVersion::latest())
+        .region(lambda::config::Region::from_static("eu-central-1"))
+        .retry_config(lambda::config::retry::RetryConfig::disabled())
+        .credentials_provider(credentials);
+    lambda::Client::from_conf(config.build())
+}
+
+#[derive(Debug)]
+struct Refusing(Option<&'static str>);
+
+impl HttpConnector for Refusing {
+    fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
+        let Some(code) = self.0 else {
+            let closed = std::io::Error::other("the connection was closed");
+            return HttpConnectorFuture::ready(Err(
+                aws_smithy_runtime_api::client::result::ConnectorError::io(closed.into()),
+            ));
+        };
+        let body = json!({ "__type": code, "message": "no" }).to_string();
+        let mut answer = Response::new(StatusCode::try_from(400).unwrap(), body.into());
+        answer.headers_mut().insert("x-amzn-errortype", code);
+        HttpConnectorFuture::ready(Ok(answer))
+    }
+}
+
+fn starting(target: Target) -> Tested {
+    let handler = orders().call(move |order: Order| {
+        ready(target.start(&json!({ "order": order.id, "total": order.total })))
+    });
+    Bench::new().on(handler)
+}
+
+/// Delivers an order to a process that dies after the start of its execution. Then its lease lapses.
+async fn dies_after_start(bench: &Tested, aws: &LocalExecutions, id: &str) {
+    let before = aws.all().len();
+    bench.store.settlements_take(|_| Duration::MAX);
+    let started = async {
+        while aws.all().len() == before {
+            yield_now().await;
+        }
+    };
+    tokio::select! {
+        _ = bench.run([id]) => panic!("its key was completed"),
+        () = started => {}
+    }
+    bench.store.settlements_take(|_| Duration::ZERO);
+    bench.clock.advance(60 * SECOND);
+}
+
+fn total(id: &str, total: u64) -> Value {
+    crate::support::json_body(&json!({ "id": id, "total": total }))
+}
+
+#[tokio::test]
+async fn an_execution_starts_once_for_each_key_also_if_its_completion_is_lost() {
+    for target in targets() {
+        let aws = LocalExecutions::start(0).await.unwrap();
+        let bench = starting(target.on(&aws));
+        dies_after_start(&bench, &aws, "o-1").await;
+        assert_eq!(bench.run(["o-1", "o-2"]).await, [""; 0]);
+        assert_eq!(bench.run(["o-1"]).await, [""; 0]);
+        assert_eq!(bench.outcomes(), "duplicate processed processed");
+        let started = aws.all();
+        assert_eq!(started.len(), 2, "{started:?}");
+        assert_eq!(started[0].input, r#"{"order":"o-1","total":0}"#);
+        assert_eq!(started[0].name.len(), 32);
+    }
+}
+
+#[tokio::test]
+async fn an_execution_that_has_ended_without_success_is_a_dead_letter_until_it_is_restarted() {
+    for target in targets() {
+        let aws = LocalExecutions::start(0).await.unwrap();
+        let bench = starting(target.on(&aws));
+        for (status, ends_as) in [("SUCCEEDED", "processed"), ("FAILED", "terminal")] {
+            let id = status.to_lowercase();
+            dies_after_start(&bench, &aws, &id).await;
+            aws.end(status);
+            bench.run([&*id]).await;
+            let ended = ends(bench.lines());
+            assert_eq!(ended[0].0, ends_as, "{status}");
+            if ends_as == "terminal" {
+                assert_contains!(ended[0].1, "the execution ", " ended FAILED: ");
+            }
+        }
+        let before = aws.all().len();
+        for (restarts, status) in [("1", "FAILED"), ("2", "RUNNING")] {
+            let again = with_attribute(total("failed", 0), RESTARTS, restarts);
+            assert_eq!(bench.run([again]).await, [""; 0]);
+            bench.forget("failed");
+            aws.end(status);
+        }
+        assert_eq!(aws.all().len(), before + 2);
+    }
+}
+
+#[tokio::test]
+async fn another_input_under_the_name_of_an_execution_is_treated_like_another_payload() {
+    for (policy, outcome) in [
+        (PayloadMismatch::Terminal, "terminal: handler-error"),
+        (PayloadMismatch::Retry, "failed: handler-error"),
+        (PayloadMismatch::Acknowledge, "processed"),
+    ] {
+        for target in targets() {
+            for status in ["RUNNING", "SUCCEEDED"] {
+                let aws = LocalExecutions::start(0).await.unwrap();
+                let bench = starting(target.clone().on(&aws));
+                let bench = bench.with(|it| it.payload_mismatch(policy));
+                bench.run([total("o-1", 1)]).await;
+                aws.end(status);
+                // The key is forgotten, with its payload.
+                bench.forget("o-1");
+                bench.store.change("o-1", |item| item.fingerprint = None);
+                bench.lines();
+                bench.run([total("o-1", 2)]).await;
+                assert_eq!(codes(&bench.lines()), outcome, "{target:?} {status}");
+                assert_eq!(aws.all().len(), 1);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn versions_and_aliases_of_a_target_have_one_name_for_a_key_and_the_input_has_sorted_fields()
+{
+    let aws = LocalExecutions::start(0).await.unwrap();
+    for names in [
+        [MACHINE.to_owned(), format!("{MACHINE}:live")].map(|arn| machine(&arn)),
+        ["fulfilment:1", "fulfilment:2"].map(function),
+    ] {
+        let before = aws.all().len();
+        for target in names {
+            let target = target.on(&aws);
+            // A map of Rust's has another order each time.
+            let handler = orders().call(move |order: Order| {
+                let fields: HashMap<_, _> = (0..20).map(|at| (at.to_string(), at)).collect();
+                ready(target.start(&json!({ "fields": fields, "order": [{ "id": order.id }] })))
+            });
+            let bench = Bench::new().on(handler);
+            assert_eq!(bench.run(["o-1"]).await, [""; 0]);
+        }
+        assert_eq!(aws.all().len(), before + 1);
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_says_what_to_do_and_only_an_input_that_is_refused_is_terminal() {
+    for (code, outcome, reason) in [
+        (
+            Some("AccessDeniedException"),
+            "failed",
+            "the function's role must allow ",
+        ),
+        (
+            Some("ExecutionLimitExceeded"),
+            "failed",
+            "answered ExecutionLimitExceeded",
+        ),
+        (
+            Some("ValidationException"),
+            "terminal",
+            "answered ValidationException",
+        ),
+        (
+            Some("RequestTooLargeException"),
+            "terminal",
+            "answered RequestTooLargeException",
+        ),
+        (None, "failed", "did not answer: "),
+    ] {
+        for target in targets() {
+            let bench = starting(target.refusing(code));
+            bench.run(["o-1"]).await;
+            let ended = ends(bench.lines());
+            assert_eq!(ended[0].0, outcome, "{code:?}");
+            assert_contains!(ended[0].1, reason);
+        }
+    }
+}
+
+#[test]
+fn a_target_that_can_t_be_started_by_name_is_refused_when_it_is_named() {
+    for name in [
+        "fulfilment",
+        "fulfilment:",
+        "arn:aws:lambda:eu-central-1:1:function:f",
+    ] {
+        let refused = DurableFunction::new(name).unwrap_err().to_string();
+        assert_contains!(refused, "names no version and no alias");
+    }
+    for arn in [
+        "fulfilment",
+        "arn:aws:lambda:eu-central-1:1:function:f:live",
+    ] {
+        let refused = StateMachine::new(arn).unwrap_err().to_string();
+        assert_contains!(refused, "is no ARN of a state machine");
+    }
+}
+
+#[test]
+fn a_start_that_no_handler_returns_is_terminal() {
+    let start = StateMachine::new(MACHINE).unwrap().start(&1);
+    let error = start.into_outcome().unwrap_err();
+    assert!(error.is_terminal());
+    let error = error.get_ref().downcast_ref::<ExecutionError>();
+    assert!(matches!(error, Some(ExecutionError::NotReturned)));
+}
