@@ -89,7 +89,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn each_order_of_a_group_runs_once_and_after_all_earlier_ones_whatever_happens(
         shape in prop::sample::select(&Shape::ALL[..]),
