@@ -87,7 +87,8 @@ def on_post_build(config):
         page = pages[label[2] or label[1]].replace(".md", ".html")
         return f"[{label[1]}]({page})"
 
-    questions = PAGE.sub("", start).replace("# Guides\n", "").strip()
+    text = re.sub(r"^(!.*|\[.*\.svg)\n", "", start, flags=re.MULTILINE)  # Without pictures.
+    questions = PAGE.sub("", text).replace("# Guides\n", "").strip()
     questions = re.sub(r"^\*\*(.+)\*\*$", r"## \1", LABEL.sub(link, questions), flags=re.MULTILINE)
     (site / "llms.txt").write_text(f"# {config.site_name}\n\n> {config.site_description}\n\n{questions}\n")
     texts = [ROOT / "README.md", *(ROOT / "docs" / page for page in pages.values())]
