@@ -18,6 +18,7 @@ guides! {
     doctor = "doctor.md",
     envelopes = "envelopes.md",
     errors = "errors.md",
+    executions = "executions.md",
     failure_modes = "failure-modes.md",
     faq = "faq.md",
     fifo = "fifo.md",

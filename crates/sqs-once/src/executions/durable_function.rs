@@ -135,12 +135,18 @@ impl DurableFunction {
         match invoke.send().await {
             Ok(started) if request.is_repeated => {
                 // The answer does not tell whether it has ended.
-                let arn = started.durable_execution_arn().map(str::to_owned);
-                self.find(client, request, arn).await
+                match started.durable_execution_arn() {
+                    Some(arn) => Self::describe(client, request, arn).await,
+                    None => {
+                        let found = self.find(client, request).await?;
+                        Ok(found.unwrap_or(Found::Same))
+                    }
+                }
             }
             Ok(_) => Ok(Found::Same),
             Err(error) if error.code().is_some_and(|code| EXISTS.contains(&code)) => {
-                self.find(client, request, None).await
+                let found = self.find(client, request).await?;
+                Ok(found.unwrap_or(Found::OtherInput))
             }
             Err(error) => Err(ExecutionError::refused(
                 SERVICE,
@@ -150,47 +156,42 @@ impl DurableFunction {
         }
     }
 
+    /// Looks for the execution with the message's name.
     async fn find(
         &self,
         client: &Client,
         request: &Request,
-        arn: Option<String>,
+    ) -> Result<Option<Found>, ExecutionError> {
+        const ACTION: &str = "lambda:ListDurableExecutionsByFunction";
+        let list = client.list_durable_executions_by_function();
+        let list = list.function_name(self.unqualified());
+        let list = list.durable_execution_name(&request.name);
+        let listed = list.send().await;
+        let listed = listed.map_err(|error| ExecutionError::refused(SERVICE, error, ACTION))?;
+        match listed.durable_executions().first() {
+            Some(execution) => {
+                let arn = execution.durable_execution_arn();
+                Self::describe(client, request, arn).await.map(Some)
+            }
+            None => Ok(None),
+        }
+    }
+
+    async fn describe(
+        client: &Client,
+        request: &Request,
+        arn: &str,
     ) -> Result<Found, ExecutionError> {
-        let arn = match arn {
-            Some(arn) => arn,
-            None => match self.arn(client, request).await? {
-                Some(arn) => arn,
-                // Lambda has told that a name exists whose execution it does not list.
-                None => return Ok(Found::OtherInput),
-            },
-        };
+        const ACTION: &str = "lambda:GetDurableExecution";
         let get = client.get_durable_execution().durable_execution_arn(arn);
         let execution = get.send().await;
-        let execution = execution.map_err(|error| {
-            ExecutionError::refused(SERVICE, error, "lambda:GetDurableExecution")
-        })?;
+        let execution =
+            execution.map_err(|error| ExecutionError::refused(SERVICE, error, ACTION))?;
         Ok(match execution.status() {
             ExecutionStatus::Running | ExecutionStatus::Succeeded => {
                 request.compare(execution.input_payload())
             }
             status => Found::Ended(status.to_string()),
         })
-    }
-
-    /// Returns the ARN of the execution with the message's name.
-    async fn arn(
-        &self,
-        client: &Client,
-        request: &Request,
-    ) -> Result<Option<String>, ExecutionError> {
-        let list = client.list_durable_executions_by_function();
-        let list = list.function_name(self.unqualified());
-        let list = list.durable_execution_name(&request.name);
-        let listed = list.send().await;
-        let listed = listed.map_err(|error| {
-            ExecutionError::refused(SERVICE, error, "lambda:ListDurableExecutionsByFunction")
-        })?;
-        let first = listed.durable_executions().first();
-        Ok(first.map(|execution| execution.durable_execution_arn().to_owned()))
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::guides::files;
 
 /// The modules with code, in order. Each imports only from the modules before it.
-const ORDER: [&str; 27] = [
+const ORDER: [&str; 28] = [
     "variables",
     "guarded",
     "time",
@@ -24,6 +24,7 @@ const ORDER: [&str; 27] = [
     "store",
     "idempotency",
     "handler",
+    "executions",
     "large_messages",
     "breaker",
     "failed",
