@@ -16,7 +16,6 @@ class Storms(Run):
     what = "effects that commit with the completion of their key on PostgreSQL, through storms of faults"
     needs = "Node.js"
     takes = "10 min"
-    page = "docs/exactly-once.md"
     units = {
         "postgres": Unit(
             {"seeds": "0..10000"},

@@ -286,9 +286,9 @@ pub const SCHEMA_V1: &str = include_str!("../schema/v1.sql");
 /// The SQL that deletes expired rows, for a scheduler such as pg_cron: `schema/delete-expired.sql`.
 pub const DELETE_EXPIRED: &str = include_str!("../schema/delete-expired.sql");
 
-/// Compiles the examples of the guide. The package does not contain the guide.
+/// Compiles the examples of the guide, which the package does not contain.
 #[cfg(doctest)]
 mod guides {
-    #[doc = include_str!("../../../docs/exactly-once.md")]
-    mod exactly_once {}
+    #[doc = include_str!("../../../docs/postgresql.md")]
+    mod postgresql {}
 }

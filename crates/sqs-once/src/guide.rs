@@ -18,12 +18,14 @@ guides! {
     doctor = "doctor.md",
     envelopes = "envelopes.md",
     errors = "errors.md",
+    exactly_once = "exactly-once.md",
     executions = "executions.md",
     failure_modes = "failure-modes.md",
     faq = "faq.md",
     fifo = "fifo.md",
     first_consumer = "first-consumer.md",
     guarantees = "guarantees.md",
+    handlers = "handlers.md",
     iam = "iam.md",
     large_messages = "large-messages.md",
     layers = "layers.md",
@@ -49,10 +51,12 @@ guides! {
     traces = "traces.md",
     troubleshooting = "troubleshooting.md",
     verify_aws = "verify-aws.md",
+    without_sqs = "without-sqs.md",
+    writes = "writes.md",
 }
 
 // The examples are tested in sqs-once-postgres, which has their dependencies.
 #[cfg(not(doctest))]
 guides! {
-    exactly_once = "exactly-once.md",
+    postgresql = "postgresql.md",
 }
