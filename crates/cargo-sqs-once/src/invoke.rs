@@ -64,6 +64,7 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<()> {
             false => {
                 print::table(&report, response);
                 print_sent(&sqs)?;
+                storage.print_executions();
             }
         }
     }

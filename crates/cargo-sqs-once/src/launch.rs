@@ -1,12 +1,14 @@
 //! Prepares a run of the function for `invoke` and `dev`: its event, template, table and environment variables.
 
 use crate::cli::FunctionArgs;
-use crate::print;
+use crate::print::{self, one_line};
 use crate::workspace::{Binary, Workspace};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use sqs_once_doctor::Function;
-use sqs_once_local::{Launch, LocalDynamoDb, LocalS3, LocalSqs, TableDescription, Template};
+use sqs_once_local::{
+    Launch, LocalDynamoDb, LocalExecutions, LocalS3, LocalSqs, TableDescription, Template,
+};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
@@ -31,10 +33,24 @@ pub(crate) struct Subject {
     pub(crate) objects: PathBuf,
 }
 
-/// Where the function's tables and objects are.
+/// Where the function's tables, objects and executions are.
 pub(crate) struct Storage {
     pub(crate) dynamodb: LocalDynamoDb,
     pub(crate) s3: LocalS3,
+    pub(crate) executions: LocalExecutions,
+}
+
+impl Storage {
+    /// Prints the executions that the function has started.
+    pub(crate) fn print_executions(&self) {
+        for execution in self.executions.all() {
+            let target = execution.target.rsplit(':').next().unwrap_or_default();
+            let (name, input) = (&execution.name, one_line(&execution.input));
+            print::note(&format!(
+                "started the execution {name} of {target}: {input}"
+            ));
+        }
+    }
 }
 
 impl Subject {
@@ -103,7 +119,13 @@ impl Subject {
         }
         let s3 = LocalS3::start(&self.objects, ports[1]).await;
         let s3 = s3.context("the local S3 can't listen on 127.0.0.1")?;
-        Ok(Storage { dynamodb, s3 })
+        let executions = LocalExecutions::start(0).await;
+        let executions = executions.context("the local executions can't listen on 127.0.0.1")?;
+        Ok(Storage {
+            dynamodb,
+            s3,
+            executions,
+        })
     }
 
     /// Launches the function with the template's settings and with local services only.
@@ -113,7 +135,9 @@ impl Subject {
         let mut launch = Launch::new(executable)
             .memory_mb(memory_mb.unwrap_or(DEFAULT_MEMORY_MB))
             .dynamodb(&storage.dynamodb)
+            .env("AWS_ENDPOINT_URL_LAMBDA", storage.executions.endpoint())
             .env("AWS_ENDPOINT_URL_S3", storage.s3.endpoint())
+            .env("AWS_ENDPOINT_URL_SFN", storage.executions.endpoint())
             .env("AWS_ENDPOINT_URL_SQS", sqs.endpoint());
         for (name, value) in self.environment(sqs) {
             let Ok(value) = value else { continue };

@@ -47,6 +47,7 @@ impl Template {
         Ok(match (&*service, attribute) {
             ("sqs", "" | "QueueUrl" | "url" | "id") => queue_url(&name),
             ("sns", "" | "TopicArn" | "id") => arn(""),
+            ("states", "" | "Arn" | "arn" | "id") => arn("stateMachine:"),
             ("dynamodb", "Arn" | "arn") => arn("table/"),
             ("lambda", "Arn" | "arn") => arn("function:"),
             (_, "Arn" | "arn") => arn(""),

@@ -95,10 +95,17 @@ impl References {
             let mut parts = id.rsplit('.');
             let (name, kind) = (parts.next()?, parts.next()?);
             let service = kind.strip_prefix("aws_")?.split('_').next()?;
+            let service = match service {
+                "sfn" => "states",
+                service => service,
+            };
             return Some((service.to_owned(), name.to_owned()));
         };
         let service = match &**kind {
             "AWS::Serverless::Function" => "lambda".to_owned(),
+            "AWS::Serverless::StateMachine" | "AWS::StepFunctions::StateMachine" => {
+                "states".to_owned()
+            }
             kind => kind.split("::").nth(1)?.to_ascii_lowercase(),
         };
         let unnamed = || match &*service {

@@ -178,6 +178,7 @@ impl Run {
                 "this build of cargo-sqs-once does not support AWS: build it with the feature `aws` to poll a real queue"
             ),
         }
+        self.storage.print_executions();
         end(&mut self.show.end(), &self.plan, &self.args, &sqs)
     }
 
@@ -294,7 +295,7 @@ impl Run {
 
     /// Prints where the tables and objects are, and what other programs need in their environment.
     fn introduce_storage(&self, sqs: &LocalSqs) {
-        let Storage { dynamodb, s3 } = &self.storage;
+        let Storage { dynamodb, s3, .. } = &self.storage;
         let (dynamodb, s3) = (dynamodb.endpoint(), s3.endpoint());
         let tables = self.subject.tables().into_iter();
         let tables: Vec<_> = tables.map(|table| &*table.name).collect();

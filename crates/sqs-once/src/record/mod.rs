@@ -27,4 +27,8 @@ pub(crate) use raw::{NoBody, RawRecord};
     feature = "step-functions",
     feature = "unstable"
 ))]
+#[cfg_attr(
+    not(feature = "unstable"),
+    allow(unreachable_pub, reason = "the tools reach it through `unstable`")
+)]
 pub const RESTARTS: &str = "execution-restarts";
