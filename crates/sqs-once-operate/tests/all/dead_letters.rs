@@ -281,6 +281,29 @@ async fn a_redrive_keeps_what_its_producer_sent_and_leaves_the_failure_behind() 
     assert_eq!(arrived.trace_header, message.trace_header);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redrive_that_restarts_counts_and_is_refused_without_room_for_the_number() {
+    for (count, restarts) in [(9, Some("1")), (10, None)] {
+        let account = Account::new("").await;
+        let mut message = letter("a1");
+        let attributes = (0..count).map(|at| (format!("own-{at}"), text("x")));
+        message.attributes = attributes.collect();
+        account.put(message);
+        let letters = account.reliable(None).restarting(true);
+        let (tally, ended) = account.redrive_all(&letters).await;
+        assert_eq!(tally.redriven, usize::from(restarts.is_some()));
+        let Some(restarts) = restarts else {
+            assert!(matches!(ended, Err(Error::NoRoomToRestart { .. })));
+            continue;
+        };
+        ended.unwrap();
+        let queues = account.sqs.queues();
+        let arrived = queues.messages("orders").unwrap().next().unwrap();
+        let value = &arrived.attributes["execution-restarts"]["StringValue"];
+        assert_eq!(*value, restarts);
+    }
+}
+
 /// SQS accepts a message with a deduplication ID of the last five minutes but does not deliver it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redrive_soon_after_the_first_sending_arrives() {
