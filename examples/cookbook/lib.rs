@@ -15,6 +15,8 @@ mod custom_store;
 mod durable_function;
 #[path = "email/main.rs"]
 mod email;
+#[path = "event-bus/main.rs"]
+mod event_bus;
 #[path = "eventbridge/main.rs"]
 mod eventbridge;
 #[path = "fifo/main.rs"]

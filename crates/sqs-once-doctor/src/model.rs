@@ -26,6 +26,8 @@ pub struct Deployment {
     pub senders: Vec<Sender>,
     /// Pipes of EventBridge.
     pub pipes: Vec<Pipe>,
+    /// Subscribers of EventBridge's custom event buses.
+    pub subscribers: Vec<Subscriber>,
     /// References to queues that need an ARN, a URL or a name.
     pub references: Vec<Reference>,
     /// What holds in this case of the source's conditions, by condition.
@@ -204,6 +206,8 @@ pub struct Function {
     pub references: BTreeMap<String, Field<Target>>,
     /// Whether it has a dead-letter queue for asynchronous invocations.
     pub has_async_dead_letters: bool,
+    /// Whether it has `DurableConfig`, and so is a durable function.
+    pub durable: Field<()>,
     /// The permissions of its role.
     pub permissions: Permissions,
 }
@@ -478,6 +482,21 @@ impl Metric {
         name: Field::Unknown,
         queue: Field::Unknown,
     };
+}
+
+/// A subscriber of a custom event bus.
+#[derive(Debug, Clone)]
+pub struct Subscriber {
+    /// Its name and position.
+    pub site: Site,
+    /// `InvokeConfiguration.TargetArn`.
+    pub target: Field<Target>,
+    /// `OnFailureConfiguration.Arn`.
+    pub failures: Field<Target>,
+    /// `Type`.
+    pub order: Field<String>,
+    /// `InvokeConfiguration.SqsParameters.MessageDeduplicationId`.
+    pub deduplication_id: Field<String>,
 }
 
 /// An AWS service that sends to a queue.

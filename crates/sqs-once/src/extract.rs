@@ -6,4 +6,4 @@ pub use crate::handler::batch_handler::{BatchParts, FromBatch};
 pub use crate::handler::extract::{Attempt, FromRecord, RecordParts, Remaining};
 pub use lambda_runtime::Context;
 
-pub use crate::record::{CorrelationId, EventBridgeMeta, Message, S3Object, SnsMeta};
+pub use crate::record::{CorrelationId, EventBridgeMeta, EventBusMeta, Message, S3Object, SnsMeta};

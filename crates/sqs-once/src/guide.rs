@@ -19,6 +19,7 @@ guides! {
     envelopes = "envelopes.md",
     errors = "errors.md",
     exactly_once = "exactly-once.md",
+    event_bus = "event-bus.md",
     executions = "executions.md",
     failure_modes = "failure-modes.md",
     faq = "faq.md",

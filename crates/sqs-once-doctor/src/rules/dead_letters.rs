@@ -249,3 +249,15 @@ pub(super) fn url(deployment: &Deployment, consumer: Consumer<'_>) -> Option<Pro
     let problem = Problem::at(site.place_of(reference), message, remedy);
     Some(problem.automatic_if(dead_letters.is_some()))
 }
+
+/// Finds a durable function whose failed executions leave no trace.
+pub(super) fn durable_failures_unseen(function: &Function) -> Option<Problem> {
+    let id = &function.site.id;
+    let message = format!("The durable function {id} has no dead-letter queue of its own.");
+    let remedy = Remedy::Advice(
+        "Give it a queue for the events of its failed executions, and an alarm on the queue's messages:\n\
+         DeadLetterQueue: { Type: SQS, TargetArn: the ARN of that queue }",
+    );
+    let is_unseen = function.durable.known().is_some() && !function.has_async_dead_letters;
+    is_unseen.then(|| Problem::at(&function.site.place, message, remedy))
+}

@@ -2,8 +2,8 @@
 
 use super::{Rule, Severity, UNREAD, found, unknown};
 use super::{
-    accounts, alarms, concurrency, dead_letters, delivery, keys, limits, permissions, references,
-    senders, settings, table,
+    accounts, alarms, buses, concurrency, dead_letters, delivery, keys, limits, permissions,
+    references, senders, settings, table,
 };
 
 const LAMBDA_SQS: &str = "https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html";
@@ -17,6 +17,8 @@ const SQS_DLQ: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/
 const SQS_VISIBILITY: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html";
 const SQS_METRICS: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html";
 const SQS_KEYS: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html";
+const BUS_RETRIES: &str =
+    "https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-custom-bus-retry.html";
 const DYNAMODB_TTL: &str =
     "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html";
 const GLOBAL_TABLES: &str = "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/V2globaltables_HowItWorks.html";
@@ -409,6 +411,58 @@ pub static RULES: &[Rule] = &[
         why: "Pipes reads batch item failures only from a target that it invokes with REQUEST_RESPONSE. It deletes the failed messages with the good ones.",
         url: "https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-pipes-batching-concurrency.html",
         check: |all| found(all.pipes.iter(), |it| senders::pipe(all, it)),
+    },
+    Rule {
+        id: "bus-failures-dropped",
+        severity: Severity::Error,
+        title: "A subscriber of an event bus drops the events that it can't deliver",
+        why: "After 5 attempts or 300 seconds, if nothing else is set, the bus drops an event. A wrong role or key for five minutes loses events.",
+        url: BUS_RETRIES,
+        check: |all| {
+            found(all.subscribers.iter(), |it| {
+                buses::failures_dropped(all, it)
+            })
+        },
+    },
+    Rule {
+        id: "bus-failures-in-a-consumers-queue",
+        severity: Severity::Error,
+        title: "A subscriber of an event bus puts its failures into a queue of the consumer",
+        why: "What it puts there is a report and not the event. The consumer can't decode it, and a redrive brings no event back.",
+        url: BUS_RETRIES,
+        check: |all| {
+            found(all.subscribers.iter(), |it| {
+                buses::failures_in_a_consumers_queue(all, it)
+            })
+        },
+    },
+    Rule {
+        id: "bus-deduplication-constant",
+        severity: Severity::Error,
+        title: "A subscriber of an event bus gives all messages one deduplication id",
+        why: "A FIFO queue discards every message after the first with the id, for five minutes.",
+        url: "https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-custom-bus-target-sqs.html",
+        check: |all| {
+            found(all.subscribers.iter(), |it| {
+                buses::constant_deduplication(all, it)
+            })
+        },
+    },
+    Rule {
+        id: "bus-order-lost",
+        severity: Severity::Warning,
+        title: "A FIFO subscriber of an event bus sends to a standard queue",
+        why: "The queue does not keep the order that the subscriber waits for.",
+        url: "https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-custom-bus-ordering.html",
+        check: |all| found(all.subscribers.iter(), |it| buses::order_lost(all, it)),
+    },
+    Rule {
+        id: "durable-failures-unseen",
+        severity: Severity::Note,
+        title: "A durable function has no dead-letter queue of its own",
+        why: "The message that starts an execution is done then. The events of executions that fail go to the durable function's own queue, or nowhere.",
+        url: "https://docs.aws.amazon.com/lambda/latest/dg/durable-best-practices.html",
+        check: |all| found(all.functions.iter(), dead_letters::durable_failures_unseen),
     },
     Rule {
         id: UNREAD,

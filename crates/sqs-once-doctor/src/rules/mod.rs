@@ -2,6 +2,7 @@
 
 mod accounts;
 mod alarms;
+mod buses;
 mod concurrency;
 mod dead_letters;
 mod delivery;

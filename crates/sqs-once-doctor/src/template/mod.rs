@@ -127,6 +127,9 @@ impl<'a> Template<'a> {
                     deployment.alarms.push(alarm);
                 }
                 "AWS::Pipes::Pipe" => deployment.pipes.push(self.pipe(resource)),
+                "AWS::EventsV2::Subscriber" => {
+                    deployment.subscribers.push(senders::subscriber(resource))
+                }
                 "AWS::CloudFormation::Stack" | "AWS::Serverless::Application" => {
                     deployment.has_more = true;
                     deployment.unread.push(unread(entry, &path));

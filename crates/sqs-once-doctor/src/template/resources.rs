@@ -45,6 +45,7 @@ impl<'a> Template<'a> {
             has_async_dead_letters: ["DeadLetterQueue", "DeadLetterConfig", "EventInvokeConfig"]
                 .into_iter()
                 .any(|name| !property(name).node.is_missing()),
+            durable: property("DurableConfig").is_set(),
             permissions: permissions::of_function(self.evaluator, resource, shared_policies),
         };
         let own = resource.at(&["Environment", "Variables"]);

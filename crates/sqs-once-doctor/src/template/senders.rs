@@ -2,7 +2,7 @@
 
 use super::{Resource, Template};
 use crate::iam::{EVENT_BRIDGE, S3, SNS};
-use crate::model::{Deployment, Form, Pipe, Sender};
+use crate::model::{Deployment, Form, Pipe, Sender, Subscriber};
 
 impl<'a> Template<'a> {
     /// Adds what a topic, a subscription, a bucket or a rule sends to.
@@ -51,5 +51,17 @@ impl<'a> Template<'a> {
             invocation: resource.at(&invocation).literal(),
             site: resource.site,
         }
+    }
+}
+
+pub(super) fn subscriber(resource: Resource<'_>) -> Subscriber {
+    let parameters = ["InvokeConfiguration", "SqsParameters"];
+    let parameters = resource.at(&parameters);
+    Subscriber {
+        target: resource.at(&["InvokeConfiguration", "TargetArn"]).target(),
+        failures: resource.at(&["OnFailureConfiguration", "Arn"]).target(),
+        order: resource.at(&["Type"]).literal(),
+        deduplication_id: parameters.get("MessageDeduplicationId").literal(),
+        site: resource.site,
     }
 }

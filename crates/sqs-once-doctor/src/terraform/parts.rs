@@ -30,6 +30,7 @@ impl Reader<'_> {
             environment: Default::default(),
             references: Default::default(),
             has_async_dead_letters: !dead_letters.is_missing(),
+            durable: self.block("durable_config"),
             permissions: policies::of_function(self),
         };
         let known = self.field(&variables, |value| value.as_object().cloned());

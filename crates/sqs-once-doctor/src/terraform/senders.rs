@@ -3,7 +3,7 @@
 use super::Reader;
 use crate::field::Field;
 use crate::iam::{self, EVENT_BRIDGE, S3, SNS};
-use crate::model::{Form, Pipe, Reference, Sender, Target};
+use crate::model::{Form, Pipe, Reference, Sender, Subscriber, Target};
 use serde_json::Value;
 
 impl Reader<'_> {
@@ -31,6 +31,17 @@ impl Reader<'_> {
             queue,
         };
         queues.into_iter().map(sender).collect()
+    }
+
+    pub(super) fn subscriber(&self) -> Subscriber {
+        let (invoke, sqs) = ("invoke_configuration", "sqs_parameters");
+        Subscriber {
+            site: self.site(),
+            target: self.target(&[invoke, "target_arn"]),
+            failures: self.target(&["on_failure_configuration", "arn"]),
+            order: self.text(&["type"]),
+            deduplication_id: self.text(&[invoke, sqs, "message_deduplication_id"]),
+        }
     }
 
     fn is_of_queue(&self) -> bool {

@@ -11,7 +11,9 @@ use tokio::time::Instant;
 
 use crate::error::Disposition;
 use crate::key::{BusinessKey, HexDigest, ItemId, Namespace};
-use crate::record::{CorrelationId, EventBridgeMeta, Message, Needed, S3Object, SnsMeta};
+use crate::record::{
+    CorrelationId, EventBridgeMeta, EventBusMeta, Message, Needed, S3Object, SnsMeta,
+};
 use crate::store::Fence;
 
 use super::HandlerError;
@@ -119,7 +121,7 @@ impl<S> RecordParts<S> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an extractor for a consumer with the state `{S}`",
     label = "not an extractor",
-    note = "after the payload a handler may take `IdempotencyToken`, `Attempt`, `Arc<Message>`, `Remaining`, `BusinessKey`, `Context`, `CorrelationId`, what an envelope says (`SnsMeta`, `EventBridgeMeta`, `S3Object`), or `State<T>`",
+    note = "after the payload a handler may take `IdempotencyToken`, `Attempt`, `Arc<Message>`, `Remaining`, `BusinessKey`, `Context`, `CorrelationId`, what an envelope says (`SnsMeta`, `EventBridgeMeta`, `EventBusMeta`, `S3Object`), or `State<T>`",
     note = "`State<T>` needs a consumer with exactly that state: `.state(value)`",
     note = "for a type of your own, implement `sqs_once::extract::FromRecord`"
 )]
@@ -343,6 +345,7 @@ macro_rules! extractors {
 extractors! {
     SnsMeta, "an SNS envelope", "Sns";
     EventBridgeMeta, "an EventBridge envelope", "EventBridge";
+    EventBusMeta, "an event bus's envelope", "EventBus";
     S3Object, "an S3 notification", "S3";
 }
 

@@ -1,7 +1,7 @@
 //! Keys that the library reads in a message, for any payload type.
 
 use crate::error::ConfigError;
-use crate::record::{EventBridgeMeta, Message, Needed, S3Object, SnsMeta};
+use crate::record::{EventBridgeMeta, EventBusMeta, Message, Needed, S3Object, SnsMeta};
 
 #[cfg(feature = "jmespath")]
 use super::jmes_path::JmesPath;
@@ -32,6 +32,7 @@ enum Source {
     Group,
     Id,
     EventBridgeId,
+    EventBusId,
     S3Event,
     SnsMessageId,
     JsonPointer(JsonPointer),
@@ -86,6 +87,14 @@ impl MessageKey {
     /// event's `detail` if it has one.
     pub const fn event_bridge_id() -> Self {
         Self(Source::EventBridgeId)
+    }
+
+    /// The id that a custom event bus gives to an event, for publishers that never publish an event twice.
+    ///
+    /// Replays of an event have the same id. **An event that is published again has a new id**, and its effect happens a
+    /// second time. Use the id in the event's data if it has one.
+    pub const fn event_bus_id() -> Self {
+        Self(Source::EventBusId)
     }
 
     /// The identity of an S3 event: bucket, object key, event name and sequencer. Copies of one notification share it, but
@@ -175,6 +184,10 @@ impl<T> KeyExtractor<T> for MessageKey {
                 let event = message.metadata::<EventBridgeMeta>();
                 BusinessKey::new(&event.and_then(|event| event.id.as_deref()))
             }
+            Source::EventBusId => {
+                let event = message.metadata::<EventBusMeta>();
+                BusinessKey::new(&event.and_then(|event| event.event_id.as_deref()))
+            }
             Source::S3Event => {
                 let event = message.metadata::<S3Object>().ok_or(KeyError::Missing)?;
                 let (bucket, key) = (&event.bucket, &event.key);
@@ -206,6 +219,10 @@ impl<T> KeyExtractor<T> for MessageKey {
             Source::EventBridgeId => vec![Needed::new::<EventBridgeMeta>(
                 "MessageKey::event_bridge_id",
                 "EventBridge",
+            )],
+            Source::EventBusId => vec![Needed::new::<EventBusMeta>(
+                "MessageKey::event_bus_id",
+                "EventBus",
             )],
             Source::S3Event => vec![Needed::new::<S3Object>("MessageKey::s3_event", "S3")],
             Source::SnsMessageId => {

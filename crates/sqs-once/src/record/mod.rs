@@ -14,7 +14,8 @@ pub(crate) use correlation::{Correlate, trace_part};
 pub use decode::{Base64, Decode, DecodeError, Gzip, Text};
 pub(crate) use envelope::Needed;
 pub use envelope::{
-    Auto, Envelope, EventBridge, EventBridgeMeta, Opened, S3, S3Object, Sns, SnsMeta,
+    Auto, Envelope, EventBridge, EventBridgeMeta, EventBus, EventBusMeta, Opened, S3, S3Object,
+    Sns, SnsMeta,
 };
 pub use json::Json;
 pub use message::Message;

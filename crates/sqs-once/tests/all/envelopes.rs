@@ -5,7 +5,7 @@ use std::slice;
 
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use sqs_once::body::{Auto, DecodeError, Envelope, EventBridge, Opened, S3, Sns, Text};
+use sqs_once::body::{Auto, DecodeError, Envelope, EventBridge, EventBus, Opened, S3, Sns, Text};
 use sqs_once::extract::{EventBridgeMeta, FromRecord, Message, RecordParts, SnsMeta};
 use sqs_once::key::MessageKey;
 use sqs_once::{Batch, Handler, HandlerError};
@@ -88,6 +88,51 @@ async fn what_a_rules_input_transformer_leaves_of_an_event_is_enough() {
     let transformed = r#"{"detail": {"a": 1}, "resources": 7}"#;
     assert_eq!(opening.outcomes([transformed]).await, "processed");
     assert_eq!(opening.given()[0].2, Some(EventBridgeMeta::default()));
+}
+
+/// What a subscriber of an event bus sends.
+fn from_bus(id: &str, delivery: &str, data: &str) -> String {
+    let written =
+        json!({ "aws:EventId": id, "aws:DeliveryType": delivery, "aws:SequenceNumber": "7" });
+    let around = json!({ "Data": 0, "Metadata": { "tenant": "seven" }, "SystemMetadata": written });
+    let around = around.to_string();
+    around.replace(r#""Data":0"#, &format!(r#""Data":{data}"#))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_event_bus_delivers_is_opened_and_its_replay_is_a_duplicate() {
+    let opening = envelope_bench(EventBus, MessageKey::event_bus_id());
+    let big = r#"{"total":9007199254740993}"#;
+    let batch = [("e-1", "LIVE"), ("e-1", "REPLAY"), ("e-2", "LIVE")];
+    let batch = batch.map(|(id, delivery)| from_bus(id, delivery, big));
+    let outcomes = opening.outcomes(batch).await;
+    assert_eq!(outcomes, "processed duplicate processed");
+    assert_eq!(opening.given()[0].0, big);
+    drop(opening);
+
+    let by_attribute = envelope_bench(EventBus, MessageKey::attribute("tenant"));
+    let outcomes = by_attribute.outcomes([from_bus("e-1", "LIVE", "{}")]).await;
+    assert_eq!(outcomes, "processed");
+    drop(by_attribute);
+
+    // What PutEvents publishes has an envelope of its own.
+    let inside = event_bridge("b-1", r#"{"order_id":"o-1"}"#);
+    let inside = from_bus("e-1", "LIVE", &inside);
+    let both = envelope_bench(
+        (EventBus, EventBridge),
+        MessageKey::json_pointer("/order_id"),
+    );
+    assert_eq!(both.outcomes([inside.clone()]).await, "processed");
+    drop(both);
+    let auto = envelope_bench(Auto, MessageKey::json_pointer("/order_id"));
+    assert_eq!(auto.outcomes([inside]).await, "processed");
+    drop(auto);
+
+    let strict = envelope_bench(EventBus, whole);
+    let ends = strict
+        .ends(&[body("[]"), body("{}"), body(r#"{"Data":1}"#)])
+        .await;
+    assert_eq!(names(&ends), ["terminal", "terminal", "terminal"]);
 }
 
 #[tokio::test(start_paused = true)]

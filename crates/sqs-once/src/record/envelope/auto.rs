@@ -3,10 +3,10 @@
 use crate::record::Message;
 
 use super::fields::Fields;
-use super::{DecodeError, Envelope, Opened, event_bridge, s3, sns};
+use super::{DecodeError, Envelope, Opened, event_bridge, event_bus, s3, sns};
 
-/// An envelope that recognises [`Sns`](super::Sns), [`EventBridge`](super::EventBridge) and [`S3`](super::S3), nested
-/// up to four levels deep. Any other body is the payload itself.
+/// An envelope that recognises [`Sns`](super::Sns), [`EventBridge`](super::EventBridge), [`EventBus`](super::EventBus) and
+/// [`S3`](super::S3), nested up to four levels deep. Any other body is the payload itself.
 ///
 /// Use it for queues that several services write to. If only one does, name its envelope instead: `Auto` also opens a
 /// payload of yours that looks like an envelope, and may treat a broken envelope as a payload.
@@ -45,6 +45,8 @@ fn open(content: &str) -> Option<Result<Opened, DecodeError>> {
         Some(sns::open(&fields))
     } else if event_bridge::is_event(&fields) {
         Some(event_bridge::open(&fields))
+    } else if event_bus::is_event(&fields) {
+        Some(event_bus::open(&fields))
     } else if s3::is_notification(&fields) {
         Some(s3::open(&fields))
     } else {

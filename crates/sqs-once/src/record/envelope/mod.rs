@@ -2,6 +2,7 @@
 
 mod auto;
 mod event_bridge;
+mod event_bus;
 mod fields;
 mod needed;
 mod opened;
@@ -14,6 +15,7 @@ use super::{DecodeError, Message};
 
 pub use auto::Auto;
 pub use event_bridge::{EventBridge, EventBridgeMeta};
+pub use event_bus::{EventBus, EventBusMeta};
 pub(crate) use needed::Needed;
 pub use opened::Opened;
 pub use s3::{S3, S3Object};
@@ -25,6 +27,7 @@ pub use sns::{Sns, SnsMeta};
 /// |---|---|---|
 /// | [`Sns`] | the published message; with raw delivery, the body | [`SnsMeta`] |
 /// | [`EventBridge`] | `detail` | [`EventBridgeMeta`] |
+/// | [`EventBus`] | `Data` | [`EventBusMeta`] |
 /// | [`S3`] | the one record of the notification | [`S3Object`] |
 /// | a tuple of two to four, outermost first | the content of the last one | that of all |
 /// | [`Auto`] | the content of the envelopes above that it recognises, also nested | that of all |
@@ -64,7 +67,7 @@ pub use sns::{Sns, SnsMeta};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an envelope",
     label = "not an envelope",
-    note = "`Sns`, `EventBridge`, `S3` and `Auto` are, and tuples of them, outermost first: `(Sns, EventBridge)`"
+    note = "`Sns`, `EventBridge`, `EventBus`, `S3` and `Auto` are, and tuples of them, outermost first: `(Sns, EventBridge)`"
 )]
 pub trait Envelope: Send + Sync + 'static {
     /// Opens the envelope in `content`: the message's body, or the content of an outer envelope.
