@@ -47,6 +47,7 @@ pub(super) struct Request {
     /// JSON with sorted names.
     pub(super) input: String,
     /// Whether an earlier attempt may have started it.
+    #[cfg(feature = "durable-functions")]
     pub(super) is_repeated: bool,
 }
 
@@ -91,6 +92,7 @@ impl StartExecution {
         let request = Request {
             name: name(parts, self.target.unqualified()),
             input: input.map_err(HandlerError::terminal)?,
+            #[cfg(feature = "durable-functions")]
             is_repeated: parts.is_repeated,
         };
         let found = match self.target {

@@ -334,13 +334,14 @@ async fn block(
     key: usize,
     carry_out: impl FnOnce() + Send + 'static,
 ) -> Result<Running, HandlerError> {
+    let world = Arc::clone(&environment.world);
     let environment = Arc::clone(environment);
     let guard = unstable::Running::current().map(|current| current.enter());
     let (done, ended) = oneshot::channel();
     let Plan {
         survives, timeout, ..
     } = environment.world.plan;
-    environment.world.witness().blocks(running.attempt);
+    world.witness().blocks(running.attempt);
     tokio::spawn(async move {
         let _guard = guard;
         let longest = if survives { 90_000 } else { 30_000 };
@@ -355,7 +356,9 @@ async fn block(
         // If the handler was cancelled, its attempt ends only now.
         let _ = done.send(sent.map(|()| running));
     });
-    ended.await.map_err(HandlerError::retry)?
+    let running = ended.await.map_err(HandlerError::retry)??;
+    world.witness().returns(running.attempt);
+    Ok(running)
 }
 
 /// Waits. Meanwhile the process may crash or freeze, or its clock may change.

@@ -13,6 +13,12 @@ fn a_commit_is_that_of_the_attempt_which_sends_it() {
     holds(295_530..295_540, Options::default());
 }
 
+/// A batch handler panics after code of an earlier record of the call that could not be cancelled.
+#[test]
+fn a_record_whose_blocking_code_has_ended_fails_with_its_batch() {
+    holds(718_000..718_010, Options::default());
+}
+
 #[test]
 fn a_seed_is_one_run() {
     for options in [Options::default(), beneath_the_sdk()] {

@@ -150,6 +150,11 @@ impl Witness {
         }
     }
 
+    /// The handler goes on after such code, and can be cancelled again.
+    pub(crate) fn returns(&mut self, attempt: usize) {
+        self.attempts[attempt].blocks = false;
+    }
+
     /// A layer or a handler starts in the claim with this fence. Returns the claim's owner.
     pub(crate) fn uses(&mut self, process: &Process, key: usize, fence: Fence) -> Option<Owner> {
         // The last one: an earlier claim may have had this fence, and was released with the fence of the other id.
