@@ -234,6 +234,12 @@ impl DeadLetter {
         own.collect()
     }
 
+    /// Whether its consumer has found its execution ended, and not with a success.
+    pub(crate) fn is_of_ended_execution(&self) -> bool {
+        let reason = self.reason().unwrap_or_default();
+        reason.starts_with("the execution ") && reason.contains(" ended ")
+    }
+
     /// Its own attributes, by which its consumer starts another execution.
     pub(crate) fn restarting_attributes(
         &self,

@@ -1,14 +1,9 @@
 //! Charges each order of an event bus once, also if its events are replayed.
 
-use std::time::Duration;
-
 use serde::Deserialize;
 use sqs_once::body::EventBus;
 use sqs_once::extract::EventBusMeta;
-use sqs_once::{Consumer, Error, HandlerError};
-
-/// Longer than the bus keeps its events, so that no replay repeats a charge.
-const RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
+use sqs_once::{Error, HandlerError};
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -23,13 +18,9 @@ async fn charge(order: OrderPlaced, event: EventBusMeta) -> Result<(), HandlerEr
     Ok(())
 }
 
-fn consumer() -> Consumer {
-    Consumer::new(charge::handler().retention(RETENTION))
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    sqs_once::run(consumer()).await
+    sqs_once::run(charge::consumer()).await
 }
 
 #[cfg(test)]

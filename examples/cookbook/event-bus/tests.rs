@@ -1,11 +1,11 @@
 use sqs_once::testing::{Bench, Event, Record};
 
-use super::consumer;
+use super::charge;
 
 #[tokio::test]
 async fn a_replayed_event_is_a_duplicate_and_one_that_was_missed_is_charged() {
     let live = include_str!("event.json");
-    let bench = Bench::new(consumer());
+    let bench = Bench::new(charge::consumer());
     let answer = bench.run(Event::new([Record::text(live)])).await;
     answer.assert_processed("m-1");
 

@@ -228,7 +228,7 @@ struct RedriveArgs {
     #[arg(long)]
     even_completed: bool,
 
-    /// Let a message whose execution has failed start another one. Steps that succeeded run again
+    /// Let messages start another execution whose reason is that theirs has failed. Steps that succeeded run again
     #[arg(long)]
     restart: bool,
 

@@ -34,7 +34,14 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
     }
     let (messages, _) = queue.count().await?;
     if args.change.selection.all {
-        let question = format!("Send about {messages} messages of {} to {to}?", queue.url());
+        let restart = match args.restart {
+            true => ", and start failed executions again",
+            false => "",
+        };
+        let question = format!(
+            "Send about {messages} messages of {} to {to}{restart}?",
+            queue.url()
+        );
         ask(&question, args.change.write.yes, interrupt).await?;
     }
     let bar = bar(messages);

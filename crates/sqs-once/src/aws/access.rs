@@ -15,10 +15,10 @@ const WRONG_SECRET: &str =
 /// that concern neither credentials nor permissions.
 pub(crate) fn access_hint(code: &str, message: &str) -> Option<&'static str> {
     let code = code.rsplit('#').next().unwrap_or(code);
-    // SQS writes `KMS.AccessDeniedException` or `KmsAccessDenied`, other services only name KMS in their message.
-    let kms = code
-        .strip_prefix("KMS.")
-        .or_else(|| code.strip_prefix("Kms"));
+    // SQS writes `KMS.AccessDeniedException` or `KmsAccessDenied`, Lambda `KMSAccessDeniedException`, other services only
+    // name KMS in their message.
+    let prefixes = ["KMS.", "KMS", "Kms"];
+    let kms = prefixes.iter().find_map(|prefix| code.strip_prefix(prefix));
     if let Some(kms) = kms {
         return match kms {
             denied if denied.starts_with("AccessDenied") => Some(KMS_DENIED),
@@ -48,6 +48,7 @@ mod tests {
         for (code, message, hint) in [
             ("KMS.AccessDeniedException", "", Some(KMS_DENIED)),
             ("KmsAccessDenied", "", Some(KMS_DENIED)),
+            ("KMSAccessDeniedException", "", Some(KMS_DENIED)),
             ("com.amazonaws.sqs#KmsDisabled", "", Some(KMS_UNUSABLE)),
             ("KMS.NotFoundException", "", Some(KMS_UNUSABLE)),
             ("KmsThrottled", "", None),

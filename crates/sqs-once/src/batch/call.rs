@@ -210,7 +210,9 @@ impl Batch<'_> {
             cancel_at: self.deadline.cancel_at,
             route: route.name.clone(),
             transaction: transaction.map(|transaction| transaction.handle()),
-            is_repeated: !(route.idempotency.claims_before() && admitted.is_first_attempt()),
+            is_repeated: !(owned.is_some()
+                && route.idempotency.claims_before()
+                && admitted.is_first_attempt()),
             mismatch: match route.mismatch.unwrap_or_default() {
                 PayloadMismatch::Terminal => Some(Disposition::Terminal),
                 PayloadMismatch::Retry => Some(Disposition::Retry),

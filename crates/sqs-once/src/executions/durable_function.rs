@@ -109,8 +109,13 @@ impl DurableFunction {
         StartExecution::of_durable_function(self, input)
     }
 
-    /// The name without its version or alias.
+    /// The function's name without its version or alias, which is the same for a name and for an ARN.
     pub(super) fn unqualified(&self) -> &str {
+        self.name.rsplit(':').nth(1).unwrap_or(&self.name)
+    }
+
+    /// The function's name or ARN without its version or alias.
+    fn function(&self) -> &str {
         let end = self.name.rfind(':');
         end.map_or(&self.name, |end| &self.name[..end])
     }
@@ -118,7 +123,7 @@ impl DurableFunction {
     async fn connected(&self) -> &Client {
         let create = async || {
             let config = Builder::from(aws::config().await)
-                .retry_partition(RetryPartition::new("sqs-once executions"))
+                .retry_partition(RetryPartition::new("sqs-once durable functions"))
                 .retry_classifier(aws::SignAgain)
                 .build();
             Client::from_conf(config)
@@ -146,12 +151,13 @@ impl DurableFunction {
             Ok(_) => Ok(Found::Same),
             Err(error) if error.code().is_some_and(|code| EXISTS.contains(&code)) => {
                 let found = self.find(client, request).await?;
-                Ok(found.unwrap_or(Found::OtherInput))
+                found.ok_or_else(|| request.unsettled(SERVICE))
             }
             Err(error) => Err(ExecutionError::refused(
                 SERVICE,
                 error,
                 "lambda:InvokeFunction",
+                Some(&request.input),
             )),
         }
     }
@@ -164,11 +170,13 @@ impl DurableFunction {
     ) -> Result<Option<Found>, ExecutionError> {
         const ACTION: &str = "lambda:ListDurableExecutionsByFunction";
         let list = client.list_durable_executions_by_function();
-        let list = list.function_name(self.unqualified());
+        let list = list.function_name(self.function());
         let list = list.durable_execution_name(&request.name);
         let listed = list.send().await;
-        let listed = listed.map_err(|error| ExecutionError::refused(SERVICE, error, ACTION))?;
-        match listed.durable_executions().first() {
+        let listed =
+            listed.map_err(|error| ExecutionError::refused(SERVICE, error, ACTION, None))?;
+        let mut listed = listed.durable_executions().iter();
+        match listed.find(|it| it.durable_execution_name() == request.name) {
             Some(execution) => {
                 let arn = execution.durable_execution_arn();
                 Self::describe(client, request, arn).await.map(Some)
@@ -186,12 +194,15 @@ impl DurableFunction {
         let get = client.get_durable_execution().durable_execution_arn(arn);
         let execution = get.send().await;
         let execution =
-            execution.map_err(|error| ExecutionError::refused(SERVICE, error, ACTION))?;
+            execution.map_err(|error| ExecutionError::refused(SERVICE, error, ACTION, None))?;
         Ok(match execution.status() {
             ExecutionStatus::Running | ExecutionStatus::Succeeded => {
                 request.compare(execution.input_payload())
             }
-            status => Found::Ended(status.to_string()),
+            status @ (ExecutionStatus::Failed
+            | ExecutionStatus::Stopped
+            | ExecutionStatus::TimedOut) => Found::Ended(status.to_string()),
+            _ => return Err(request.unsettled(SERVICE)),
         })
     }
 }

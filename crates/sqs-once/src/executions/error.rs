@@ -19,7 +19,8 @@ type BoxError = Box<dyn Error + Send + Sync>;
 pub enum ExecutionError {
     /// The execution with the message's name has ended, and not with a success. No retry starts another one.
     #[error(
-        "the execution {name} ended {status}: `cargo sqs-once dlq redrive --restart` starts another one"
+        "the execution {name} ended {status}: redrive it, and then this message; \
+         `cargo sqs-once dlq redrive --restart` starts another one, which repeats its steps"
     )]
     Ended {
         /// The name of the execution.
@@ -30,6 +31,14 @@ pub enum ExecutionError {
     /// The execution with the message's name has another input.
     #[error("the execution {name} has another input")]
     OtherInput {
+        /// The name of the execution.
+        name: String,
+    },
+    /// The execution exists, and AWS does not tell yet whether it has ended well.
+    #[error("{service} does not tell yet how the execution {name} ended")]
+    Unsettled {
+        /// The service that was asked.
+        service: &'static str,
         /// The name of the execution.
         name: String,
     },
@@ -51,22 +60,31 @@ pub enum ExecutionError {
     },
     /// The start was not what a handler of single messages returned, so that nothing starts it.
     #[error(
-        "an execution is started by returning it from a handler of single messages, and not in a batch or a layer"
+        "an execution is started by returning it from a handler of single messages, and not in a batch, a layer or a type \
+         of your own"
     )]
     NotReturned,
 }
 
-/// The codes of refusals that a repetition does not change: the input is too large, or not what the service accepts.
-const FINAL: [&str; 5] = [
+/// The codes of refusals of an input that a repetition does not change.
+const FINAL: [&str; 4] = [
     "InvalidExecutionInput",
-    "InvalidParameterValueException",
     "InvalidRequestContentException",
     "RequestTooLargeException",
-    "ValidationException",
+    "SerializedRequestEntityTooLargeException",
 ];
 
+/// The largest input that Step Functions accepts, in bytes. It has no code of its own for a larger one.
+const LARGEST_INPUT: usize = 262_144;
+
 impl ExecutionError {
-    pub(super) fn refused<E>(service: &'static str, error: SdkError<E>, action: &str) -> Self
+    /// Creates the error of a request. The input is that of a start, for which alone a refusal can be final.
+    pub(super) fn refused<E>(
+        service: &'static str,
+        error: SdkError<E>,
+        action: &str,
+        input: Option<&str>,
+    ) -> Self
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
@@ -75,7 +93,7 @@ impl ExecutionError {
         let answer = match (error.as_service_error(), hint) {
             (None, _) => format!("did not answer: {}", chain(&error)),
             (Some(_), Some(hint)) => format!("answered {code}: {hint}"),
-            (Some(_), None) if code.contains("AccessDenied") => {
+            (Some(_), None) if ["AccessDenied", "AccessDeniedException"].contains(&code) => {
                 format!("answered {code}: the function's role must allow {action}")
             }
             (Some(_), None) => format!("answered {code}"),
@@ -83,7 +101,10 @@ impl ExecutionError {
         Self::Refused {
             service,
             answer,
-            is_final: error.as_service_error().is_some() && FINAL.contains(&code),
+            is_final: input.is_some_and(|input| {
+                let is_too_large = input.len() > LARGEST_INPUT && code == "ValidationException";
+                FINAL.contains(&code) || is_too_large
+            }),
             source: error.into(),
         }
     }

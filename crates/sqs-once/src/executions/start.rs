@@ -1,9 +1,10 @@
 //! What a handler returns to start an execution.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::handler::{Done, HandlerError, IntoOutcome, RecordParts};
 use crate::key::HexDigest;
@@ -158,29 +159,47 @@ fn name<S>(parts: &RecordParts<S>, target: &str) -> String {
 
 /// Serializes a value with sorted names, so that each attempt has the same input.
 fn sorted_json(value: &impl Serialize) -> serde_json::Result<String> {
-    Ok(sorted(serde_json::to_value(value)?).to_string())
+    sorted(&serde_json::to_string(value)?)
 }
 
-fn sorted(value: Value) -> Value {
-    match value {
-        Value::Array(values) => values.into_iter().map(sorted).collect(),
-        Value::Object(fields) => {
-            let mut fields: Vec<_> = fields.into_iter().collect();
-            fields.sort_by(|(a, _), (b, _)| a.cmp(b));
-            let fields = fields.into_iter();
-            fields.map(|(name, value)| (name, sorted(value))).collect()
+/// Sorts names without a change of numbers, which may have more digits than a float.
+fn sorted(json: &str) -> serde_json::Result<String> {
+    let json = json.trim();
+    Ok(match json.as_bytes().first() {
+        Some(b'{') => {
+            let fields: BTreeMap<String, &RawValue> = serde_json::from_str(json)?;
+            let fields = fields.iter().map(|(name, value)| {
+                let name = serde_json::to_string(name)?;
+                Ok(format!("{name}:{}", sorted(value.get())?))
+            });
+            format!("{{{}}}", joined(fields)?)
         }
-        other => other,
-    }
+        Some(b'[') => {
+            let values: Vec<&RawValue> = serde_json::from_str(json)?;
+            let values = values.iter().map(|value| sorted(value.get()));
+            format!("[{}]", joined(values)?)
+        }
+        Some(b'"') => serde_json::to_string(&serde_json::from_str::<String>(json)?)?,
+        _ => json.to_owned(),
+    })
+}
+
+fn joined(parts: impl Iterator<Item = serde_json::Result<String>>) -> serde_json::Result<String> {
+    Ok(parts.collect::<serde_json::Result<Vec<_>>>()?.join(","))
 }
 
 impl Request {
-    /// Compares with the input of an execution that exists. AWS shows none to a role that may not decrypt it.
+    /// Compares with the input of an execution that exists. An answer without one tells nothing about it.
     pub(super) fn compare(&self, input: Option<&str>) -> Found {
-        let value = |text: &str| serde_json::from_str::<Value>(text).ok();
-        match input {
-            Some(input) if value(input) != value(&self.input) => Found::OtherInput,
-            _ => Found::Same,
+        match input.map(sorted) {
+            Some(Ok(input)) if input == self.input => Found::Same,
+            Some(_) => Found::OtherInput,
+            None => Found::Same,
         }
+    }
+
+    pub(super) fn unsettled(&self, service: &'static str) -> ExecutionError {
+        let name = self.name.clone();
+        ExecutionError::Unsettled { service, name }
     }
 }

@@ -116,7 +116,7 @@ impl StateMachine {
     async fn connected(&self) -> &Client {
         let create = async || {
             let config = Builder::from(aws::config().await)
-                .retry_partition(RetryPartition::new("sqs-once executions"))
+                .retry_partition(RetryPartition::new("sqs-once step functions"))
                 .retry_classifier(aws::SignAgain)
                 .build();
             Client::from_conf(config)
@@ -138,6 +138,7 @@ impl StateMachine {
                 SERVICE,
                 error,
                 "states:StartExecution",
+                Some(&request.input),
             )),
         }
     }
@@ -146,13 +147,20 @@ impl StateMachine {
         let describe = client.describe_execution();
         let describe = describe.execution_arn(self.execution(&request.name));
         let execution = describe.send().await;
-        let execution = execution
-            .map_err(|error| ExecutionError::refused(SERVICE, error, "states:DescribeExecution"))?;
-        Ok(match execution.status() {
-            ExecutionStatus::Running
-            | ExecutionStatus::PendingRedrive
-            | ExecutionStatus::Succeeded => request.compare(execution.input()),
-            status => Found::Ended(status.to_string()),
-        })
+        let execution = execution.map_err(|error| {
+            ExecutionError::refused(SERVICE, error, "states:DescribeExecution", None)
+        })?;
+        match (execution.status(), request.compare(execution.input())) {
+            (ExecutionStatus::Succeeded, found) => Ok(found),
+            (
+                status @ (ExecutionStatus::Aborted
+                | ExecutionStatus::Failed
+                | ExecutionStatus::TimedOut),
+                _,
+            ) => Ok(Found::Ended(status.to_string())),
+            // With the same input, a start finds one that runs. So this answer is older than the end.
+            (_, Found::Same) => Err(request.unsettled(SERVICE)),
+            (_, found) => Ok(found),
+        }
     }
 }

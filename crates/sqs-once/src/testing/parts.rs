@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::error::Disposition;
 use crate::handler::RecordParts;
 use crate::key::{KeyPart, Namespace};
 use crate::store::Fence;
@@ -65,7 +66,7 @@ impl Record {
             route: None,
             transaction: None,
             is_repeated: false,
-            mismatch: None,
+            mismatch: Some(Disposition::Terminal),
             cancel_at: Instant::now() + TIMEOUT - Duration::from_secs(1),
             state,
         }

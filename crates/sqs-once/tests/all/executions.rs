@@ -9,16 +9,18 @@ use aws_smithy_runtime_api::client::http::{
 };
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_runtime_api::http::{Response, StatusCode};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use sqs_once::executions::{DurableFunction, ExecutionError, StartExecution, StateMachine};
 use sqs_once::handler::IntoOutcome;
-use sqs_once::policy::PayloadMismatch;
+use sqs_once::policy::{MissingKey, PayloadMismatch};
 use sqs_once::sdk::{lambda, sfn};
 use sqs_once_local::LocalExecutions;
 use tokio::task::yield_now;
 
 use crate::support::{
-    Bench, Order, SECOND, Tested, assert_contains, codes, ends, orders, with_attribute,
+    Bench, Order, SECOND, Tested, assert_contains, body, codes, ends, orders, values,
+    with_attribute,
 };
 
 const MACHINE: &str = "arn:aws:states:eu-central-1:123456789012:stateMachine:fulfilment";
@@ -101,11 +103,24 @@ fn lambda_client(config: lambda::config::Builder) -> lambda::Client {
     lambda::Client::from_conf(config.build())
 }
 
+/// What a lagging read of Step Functions shows of an execution that has ended.
+const STALE: &str = "ExecutionAlreadyExists";
+
 #[derive(Debug)]
 struct Refusing(Option<&'static str>);
 
 impl HttpConnector for Refusing {
-    fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let target = request.headers().get("x-amz-target").unwrap_or_default();
+        if self.0 == Some(STALE) && target.ends_with("DescribeExecution") {
+            let running = json!({
+                "executionArn": "arn", "stateMachineArn": "arn", "startDate": 1, "status": "RUNNING",
+                "input": r#"{ "total": 0, "order": "o-1" }"#,
+            });
+            let status = StatusCode::try_from(200).unwrap();
+            let answer = Response::new(status, running.to_string().into());
+            return HttpConnectorFuture::ready(Ok(answer));
+        }
         let Some(code) = self.0 else {
             let closed = std::io::Error::other("the connection was closed");
             return HttpConnectorFuture::ready(Err(
@@ -222,7 +237,11 @@ async fn versions_and_aliases_of_a_target_have_one_name_for_a_key_and_the_input_
     let aws = LocalExecutions::start(0).await.unwrap();
     for names in [
         [MACHINE.to_owned(), format!("{MACHINE}:live")].map(|arn| machine(&arn)),
-        ["fulfilment:1", "fulfilment:2"].map(function),
+        [
+            "fulfilment:1",
+            "arn:aws:lambda:eu-central-1:123456789012:function:fulfilment:2",
+        ]
+        .map(function),
     ] {
         let before = aws.all().len();
         for target in names {
@@ -254,7 +273,7 @@ async fn a_refusal_says_what_to_do_and_only_an_input_that_is_refused_is_terminal
         ),
         (
             Some("ValidationException"),
-            "terminal",
+            "failed",
             "answered ValidationException",
         ),
         (
@@ -272,6 +291,50 @@ async fn a_refusal_says_what_to_do_and_only_an_input_that_is_refused_is_terminal
             assert_contains!(ended[0].1, reason);
         }
     }
+}
+
+#[tokio::test]
+async fn an_execution_that_seems_to_run_although_its_name_is_taken_is_asked_about_again() {
+    let bench = starting(machine(MACHINE).refusing(Some(STALE)));
+    assert_eq!(bench.run(["o-1"]).await, ["m-0"]);
+    let ended = ends(bench.lines());
+    assert_eq!(ended[0].0, "failed");
+    assert_contains!(
+        ended[0].1,
+        "Step Functions does not tell yet how the execution "
+    );
+}
+
+#[tokio::test]
+async fn an_unprotected_message_asks_for_its_execution_too() {
+    let aws = LocalExecutions::start(0).await.unwrap();
+    let target = function("fulfilment:live").on(&aws);
+    let handler = values().call(move |order: Value| ready(target.start(&order)));
+    let bench = Bench::new().on(handler.missing_key(MissingKey::ProcessUnprotected));
+    let message = || body(r#"{"total":1}"#);
+    assert_eq!(bench.run([message()]).await, [""; 0]);
+    aws.end("FAILED");
+    bench.lines();
+    bench.run([message()]).await;
+    let ended = ends(bench.lines());
+    assert_eq!(ended[0].0, "terminal");
+    assert_contains!(ended[0].1, " ended FAILED: ");
+}
+
+#[tokio::test]
+async fn an_input_keeps_the_digits_of_its_numbers() {
+    let aws = LocalExecutions::start(0).await.unwrap();
+    let target = machine(MACHINE).on(&aws);
+    let Target::Machine(machine) = target else {
+        panic!("a machine")
+    };
+    let handler = orders().call(move |_: Order| {
+        let exact = r#"{ "b": [0.1, 18446744073709551617], "a": "\u00e9" }"#;
+        ready(machine.start(&serde_json::from_str::<Box<RawValue>>(exact).unwrap()))
+    });
+    Bench::new().on(handler).run(["o-1"]).await;
+    let expected = r#"{"a":"é","b":[0.1,18446744073709551617]}"#;
+    assert_eq!(aws.all()[0].input, expected);
 }
 
 #[test]
