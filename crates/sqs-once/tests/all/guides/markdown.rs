@@ -66,8 +66,18 @@ impl Page {
 
     /// Whether a label appears in brackets, as words or as a label.
     pub(crate) fn mentions(&self, label: &str) -> bool {
-        let (label, definition) = (format!("[{label}]"), format!("\n[{label}]: "));
-        self.text.matches(&label).count() > self.text.matches(&definition).count()
+        let definitions = self.definitions().into_iter();
+        let own = definitions.filter(|(defined, _)| *defined == label);
+        self.text.matches(&format!("[{label}]")).count() > own.count()
+    }
+
+    /// The definitions that continue a paragraph, which are no definitions.
+    pub(crate) fn definitions_in_text(&self) -> Vec<&str> {
+        let is_definition = |line: &str| line.starts_with('[') && line.contains("]: ");
+        let pairs = self.lines.windows(2).filter(|pair| {
+            is_definition(&pair[1]) && !pair[0].trim().is_empty() && !is_definition(&pair[0])
+        });
+        pairs.map(|pair| &*pair[1]).collect()
     }
 
     fn between(&self, open: &str, close: &str) -> Vec<&str> {

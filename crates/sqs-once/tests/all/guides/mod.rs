@@ -96,6 +96,12 @@ fn every_link_leads_to_a_file_and_a_heading_that_exist() {
         let links = definitions.iter().map(|(_, to)| *to);
         let links = links.chain(page.inline()).filter(|to| is_relative(to));
         problems.extend(links.filter_map(|to| wrong(&path, to)));
+        for definition in page.definitions_in_text() {
+            problems.push(format!(
+                "{}: an empty line is missing before {definition}",
+                name(&path)
+            ));
+        }
         for label in page.references() {
             if !definitions.iter().any(|(defined, _)| *defined == label) {
                 problems.push(format!("{}: `[{label}]` is not defined", name(&path)));
