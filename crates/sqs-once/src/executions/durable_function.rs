@@ -79,9 +79,11 @@ impl DurableFunction {
         let name = name.into();
         let parts: Vec<_> = name.split(':').collect();
         let is_qualified = match parts[..] {
-            ["arn", _, "lambda", _, _, "function", function, qualifier] | [function, qualifier] => {
-                !function.is_empty() && !qualifier.is_empty()
-            }
+            // A part of an ARN, without a qualifier.
+            ["function", _] => false,
+            ["arn", _, "lambda", _, _, "function", function, qualifier]
+            | [_, "function", function, qualifier]
+            | [function, qualifier] => !function.is_empty() && !qualifier.is_empty(),
             _ => false,
         };
         match is_qualified {

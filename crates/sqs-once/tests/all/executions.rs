@@ -342,6 +342,7 @@ fn a_target_that_can_t_be_started_by_name_is_refused_when_it_is_named() {
     for name in [
         "fulfilment",
         "fulfilment:",
+        "function:fulfilment",
         "arn:aws:lambda:eu-central-1:1:function:f",
     ] {
         let refused = DurableFunction::new(name).unwrap_err().to_string();
