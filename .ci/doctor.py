@@ -96,7 +96,9 @@ def test_cfn_lint_misses_most_of_the_doctors_findings_and_accepts_the_templates_
     assert found == {template.parent.name for template in bad}
     # One run for all templates, because cfn-lint starts slowly.
     run = subprocess.run(["cfn-lint", "--format", "json", "--", *bad, *fixed], stdout=subprocess.PIPE)
-    complaints = {Path(match["Filename"]) for match in json.loads(run.stdout)}
+    # cfn-lint does not know the types of the custom event bus yet.
+    known = [match for match in json.loads(run.stdout) if "'AWS::EventsV2::" not in match["Message"]]
+    complaints = {Path(match["Filename"]) for match in known}
     assert {file.parent.name for file in complaints & set(bad)} == SEEN_BY_CFN_LINT
     assert complaints & set(fixed) == set() != set(fixed)
 
