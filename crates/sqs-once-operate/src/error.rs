@@ -70,7 +70,7 @@ pub enum Error {
         /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The message has as many attributes as SQS accepts, so that it can't say that another execution is to be started.
+    /// The message has as many attributes as SQS accepts, and no room for the number of restarts.
     #[error(
         "the message {id} has ten attributes, and no room for `execution-restarts`: it is not sent"
     )]

@@ -2,6 +2,12 @@
 
 mod access;
 mod https;
+#[cfg(any(
+    feature = "durable-functions",
+    feature = "sqs",
+    feature = "step-functions"
+))]
+mod lazy_client;
 mod signature;
 
 use std::time::Duration;
@@ -16,6 +22,12 @@ use tokio::sync::OnceCell;
 use crate::env::process_env;
 
 pub(crate) use access::access_hint;
+#[cfg(any(
+    feature = "durable-functions",
+    feature = "sqs",
+    feature = "step-functions"
+))]
+pub(crate) use lazy_client::LazyClient;
 pub(crate) use signature::SignAgain;
 #[cfg(feature = "dynamodb")]
 pub(crate) use signature::is_untimely;

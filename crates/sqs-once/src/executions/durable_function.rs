@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use aws_config::SdkConfig;
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::config::Builder;
 use aws_sdk_lambda::config::retry::RetryPartition;
@@ -10,9 +11,8 @@ use aws_sdk_lambda::error::ProvideErrorMetadata;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::{ExecutionStatus, InvocationType};
 use serde::Serialize;
-use tokio::sync::OnceCell;
 
-use crate::aws;
+use crate::aws::{self, LazyClient};
 use crate::error::ConfigError;
 
 use super::ExecutionError;
@@ -61,7 +61,7 @@ const EXISTS: [&str; 2] = [
 #[derive(Clone)]
 pub struct DurableFunction {
     name: Arc<str>,
-    client: Arc<OnceCell<Client>>,
+    client: LazyClient<Client>,
 }
 
 impl fmt::Debug for DurableFunction {
@@ -89,7 +89,7 @@ impl DurableFunction {
         match is_qualified {
             true => Ok(Self {
                 name: name.into(),
-                client: Arc::default(),
+                client: LazyClient::default(),
             }),
             false => Err(ConfigError::invalid(
                 "DurableFunction::new",
@@ -102,7 +102,7 @@ impl DurableFunction {
     /// Sets the client. Default: one that is created at the first start, from the environment.
     #[must_use]
     pub fn client(mut self, client: Client) -> Self {
-        self.client = Arc::new(OnceCell::new_with(Some(client)));
+        self.client = client.into();
         self
     }
 
@@ -122,19 +122,8 @@ impl DurableFunction {
         end.map_or(&self.name, |end| &self.name[..end])
     }
 
-    async fn connected(&self) -> &Client {
-        let create = async || {
-            let config = Builder::from(aws::config().await)
-                .retry_partition(RetryPartition::new("sqs-once durable functions"))
-                .retry_classifier(aws::SignAgain)
-                .build();
-            Client::from_conf(config)
-        };
-        self.client.get_or_init(create).await
-    }
-
     pub(super) async fn request(&self, request: &Request) -> Result<Found, ExecutionError> {
-        let client = self.connected().await;
+        let client = self.client.get(connect).await;
         let invoke = client.invoke().function_name(&*self.name);
         let invoke = invoke.invocation_type(InvocationType::Event);
         let invoke = invoke.durable_execution_name(&request.name);
@@ -207,4 +196,12 @@ impl DurableFunction {
             _ => return Err(request.unsettled(SERVICE)),
         })
     }
+}
+
+fn connect(config: &SdkConfig) -> Client {
+    let config = Builder::from(config)
+        .retry_partition(RetryPartition::new("sqs-once durable functions"))
+        .retry_classifier(aws::SignAgain)
+        .build();
+    Client::from_conf(config)
 }

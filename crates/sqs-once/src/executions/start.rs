@@ -189,7 +189,7 @@ fn joined(parts: impl Iterator<Item = serde_json::Result<String>>) -> serde_json
 }
 
 impl Request {
-    /// Compares with the input of an execution that exists. An answer without one tells nothing about it.
+    /// Compares with the input of an execution that exists. An answer without an input counts as the same.
     pub(super) fn compare(&self, input: Option<&str>) -> Found {
         match input.map(sorted) {
             Some(Ok(input)) if input == self.input => Found::Same,

@@ -3,15 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
+use aws_config::SdkConfig;
 use aws_sdk_sfn::Client;
 use aws_sdk_sfn::config::Builder;
 use aws_sdk_sfn::config::retry::RetryPartition;
 use aws_sdk_sfn::error::ProvideErrorMetadata;
 use aws_sdk_sfn::types::ExecutionStatus;
 use serde::Serialize;
-use tokio::sync::OnceCell;
 
-use crate::aws;
+use crate::aws::{self, LazyClient};
 use crate::error::ConfigError;
 
 use super::ExecutionError;
@@ -56,7 +56,7 @@ const SERVICE: &str = "Step Functions";
 #[derive(Clone)]
 pub struct StateMachine {
     arn: Arc<str>,
-    client: Arc<OnceCell<Client>>,
+    client: LazyClient<Client>,
 }
 
 impl fmt::Debug for StateMachine {
@@ -69,7 +69,7 @@ impl StateMachine {
     /// Names a state machine by its ARN, which may end in a version or an alias.
     ///
     /// # Errors
-    /// If the text is no ARN of a state machine.
+    /// If the text is not the ARN of a state machine.
     pub fn new(arn: impl Into<String>) -> Result<Self, ConfigError> {
         let arn = arn.into();
         let parts: Vec<_> = arn.split(':').collect();
@@ -77,7 +77,7 @@ impl StateMachine {
             ["arn", _, "states", _, _, "stateMachine", _]
             | ["arn", _, "states", _, _, "stateMachine", _, _] => Ok(Self {
                 arn: arn.into(),
-                client: Arc::default(),
+                client: LazyClient::default(),
             }),
             _ => Err(ConfigError::invalid(
                 "StateMachine::new",
@@ -90,7 +90,7 @@ impl StateMachine {
     /// Sets the client. Default: one that is created at the first start, from the environment.
     #[must_use]
     pub fn client(mut self, client: Client) -> Self {
-        self.client = Arc::new(OnceCell::new_with(Some(client)));
+        self.client = client.into();
         self
     }
 
@@ -113,19 +113,8 @@ impl StateMachine {
         format!("{machine}:{name}")
     }
 
-    async fn connected(&self) -> &Client {
-        let create = async || {
-            let config = Builder::from(aws::config().await)
-                .retry_partition(RetryPartition::new("sqs-once step functions"))
-                .retry_classifier(aws::SignAgain)
-                .build();
-            Client::from_conf(config)
-        };
-        self.client.get_or_init(create).await
-    }
-
     pub(super) async fn request(&self, request: &Request) -> Result<Found, ExecutionError> {
-        let client = self.connected().await;
+        let client = self.client.get(connect).await;
         let start = client.start_execution().state_machine_arn(&*self.arn);
         let start = start.name(&request.name).input(&request.input);
         match start.send().await {
@@ -163,4 +152,12 @@ impl StateMachine {
             (_, found) => Ok(found),
         }
     }
+}
+
+fn connect(config: &SdkConfig) -> Client {
+    let config = Builder::from(config)
+        .retry_partition(RetryPartition::new("sqs-once step functions"))
+        .retry_classifier(aws::SignAgain)
+        .build();
+    Client::from_conf(config)
 }

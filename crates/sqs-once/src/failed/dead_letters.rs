@@ -11,7 +11,7 @@ use crate::record::Message;
 
 use super::attributes::{attributes, original};
 use super::queue::names;
-use super::sqs::{LazyClient, arn_parts, describe};
+use super::sqs::{LazyClient, arn_parts, connect, describe};
 use super::{BoxError, Cause, DeadLetters, Sending};
 
 pub(super) struct DeadLetterQueue {
@@ -38,7 +38,7 @@ impl DeadLetters for DeadLetterQueue {
     /// Sends body, attributes, message group and trace header, and adds attributes about the failure.
     fn send<'a>(&'a self, message: &'a Message, cause: &'a Cause) -> Sending<'a> {
         Box::pin(async move {
-            let client = self.client.get().await;
+            let client = self.client.get(connect).await;
             if self.is_source_of(message, client) {
                 return Err(ITSELF.into());
             }

@@ -1,38 +1,25 @@
 //! The client of SQS, and its errors.
 
 use std::error::Error;
-use std::sync::Arc;
 
+use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::Builder;
 use aws_sdk_sqs::config::retry::RetryPartition;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
-use tokio::sync::OnceCell;
 
 use crate::aws;
 use crate::error::chain;
 
 /// A client that its first use creates, unless the code has set it. Clones share it.
-#[derive(Clone, Default)]
-pub(super) struct LazyClient(Arc<OnceCell<Client>>);
+pub(super) type LazyClient = aws::LazyClient<Client>;
 
-impl From<Client> for LazyClient {
-    fn from(client: Client) -> Self {
-        Self(Arc::new(OnceCell::new_with(Some(client))))
-    }
-}
-
-impl LazyClient {
-    pub(super) async fn get(&self) -> &Client {
-        let create = async || {
-            let config = Builder::from(aws::config().await)
-                .retry_partition(RetryPartition::new("sqs-once"))
-                .retry_classifier(aws::SignAgain)
-                .build();
-            Client::from_conf(config)
-        };
-        self.0.get_or_init(create).await
-    }
+pub(super) fn connect(config: &SdkConfig) -> Client {
+    let config = Builder::from(config)
+        .retry_partition(RetryPartition::new("sqs-once"))
+        .retry_classifier(aws::SignAgain)
+        .build();
+    Client::from_conf(config)
 }
 
 /// A part of the error's code if the role lacks a permission.

@@ -17,7 +17,7 @@ use crate::env::process_env;
 use crate::record::Message;
 use crate::time::{Clock, Timestamp};
 
-use super::sqs::{DENIED, LazyClient, arn_parts, describe};
+use super::sqs::{DENIED, LazyClient, arn_parts, connect, describe};
 use super::{UNANSWERED, Visibility};
 
 /// SQS's limit of entries per request, and our limit of requests in flight.
@@ -63,7 +63,7 @@ impl SourceQueue {
             entry.id = at.to_string();
         }
         let count = entries.len();
-        let client = self.client.get().await;
+        let client = self.client.get(connect).await;
         let request = client.change_message_visibility_batch();
         let request = request.queue_url(url).set_entries(Some(entries));
         match request.send().await {
@@ -90,7 +90,7 @@ impl SourceQueue {
             .url_of(message)
             .await
             .ok_or("the event has no ARN of a queue")?;
-        let client = self.client.get().await;
+        let client = self.client.get(connect).await;
         let asked = client.get_queue_attributes().queue_url(url);
         let answer = asked.set_attribute_names(Some(names.to_vec())).send().await;
         let answer = answer.map_err(|error| describe(&error, "sqs:GetQueueAttributes"))?;
