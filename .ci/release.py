@@ -15,7 +15,7 @@ from shared import add_shared
 UNPACKED = OUT / "packages"
 LICENCES = {"LICENSE-MIT", "LICENSE-APACHE"}
 # The packages that a user adds to a manifest or installs.
-LIBRARIES = ("sqs-once", "sqs-once-postgres", "sqs-once-local", "sqs-once-operate", "sqs-once-doctor")
+LIBRARIES = ("sqs-once", "sqs-once-postgres", "sqs-once-local", "sqs-once-operate", "sqs-once-doctor", "sqs-once-judge")
 
 
 def run(*command, **options):

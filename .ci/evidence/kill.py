@@ -7,6 +7,7 @@ from .run import Run, Unit, release, table
 WAYS = ("claim-first", "fifo", "transactional")
 SOURCES = "crates/sqs-once/src"
 MODULES = ("batch", "consumer", "failed", "idempotency", "key", "lambda", "record", "report.rs", "router.rs", "store")
+OTHERS = ("verification/sqs-once-kill/src", "crates/sqs-once-judge/src", "crates/sqs-once-local/src")
 WRONG = ("lost", "unrecorded", "unexpected", "duplicated", "misplaced", "concurrent", "unfenced", "disordered")
 
 
@@ -17,7 +18,7 @@ class Kill(Run):
     units = {
         "all": Unit(
             {"messages": 100_000, "kills": 1_200, "seed": 1},
-            [*(f"{SOURCES}/{module}" for module in MODULES), *(f"verification/sqs-once-{one}/src" for one in ("kill", "judge")), "crates/sqs-once-local/src"],
+            [*(f"{SOURCES}/{module}" for module in MODULES), *OTHERS],
         )
     }
 

@@ -14,7 +14,7 @@ DECISIONS = [f"{LIBRARY}/{module}" for module in ("idempotency", "store")]
 CONSUMER = [f"{LIBRARY}/{module}" for module in ("batch", "consumer", "failed", "handler", "key", "record", "report.rs", "router.rs")]
 FORGET = "crates/sqs-once-operate/src/change.rs"
 WAYS = "verification/sqs-once-sim/src/way.rs"
-JUDGE = "verification/sqs-once-judge/src"
+JUDGE = "crates/sqs-once-judge/src"
 WORLD = [*DECISIONS, *CONSUMER, WAYS, JUDGE, "verification/sqs-once-sim/src/simulation"]
 BENEATH = [*WORLD, f"{LIBRARY}/aws"]
 # The configurations of the model that are expected to break a property, where the search stops early.

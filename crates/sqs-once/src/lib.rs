@@ -1,4 +1,4 @@
-//! SQS consumers for AWS Lambda that process each business event once.
+//! SQS consumers for AWS Lambda that recognise the copies of a business event.
 //!
 //! SQS delivers at least once, so the same business event arrives more than once. `sqs-once` takes a batch, gives every
 //! message a *business key*, claims the key in DynamoDB with a conditional write, runs your handler, completes the key, and
