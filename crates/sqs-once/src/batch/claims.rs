@@ -41,6 +41,8 @@ pub(super) struct Candidate {
     pub(super) sent_at: Timestamp,
     /// Whether its claim replaces an attempt of unknown outcome that has to be asked about.
     pub(super) follows_unknown: bool,
+    /// Whether its key is read before it is claimed.
+    pub(super) reads_first: bool,
 }
 
 /// The places that a record has while it is claimed.
@@ -51,7 +53,7 @@ pub(super) struct Places<'b> {
     pub(super) handler: Option<gate::Running>,
 }
 
-/// `None` if the claim now replaces an item whose key is free, and is sent again.
+/// `None` if the claim is sent again: it now replaces an item whose key is free, or its key was read and has no item.
 pub(super) type Decision = Result<Option<Admitted>, StoreError>;
 
 impl Batch<'_> {
@@ -215,6 +217,7 @@ impl Requests for ClaimRequests<'_, '_> {
                     other_id: &candidate.other_id,
                     sent_at: candidate.sent_at,
                     follows_unknown: &mut candidate.follows_unknown,
+                    reads_first: &mut candidate.reads_first,
                 })
                 .collect();
             let (answers, refused) = admit(&mut asked).await;

@@ -185,7 +185,17 @@ impl Batch<'_> {
             claim: idempotency.new_claim(self.next_owner(), item, fingerprint, lease_until),
             sent_at: record.sent_at,
             follows_unknown: false,
+            reads_first: self.is_likely_known(record),
         })
+    }
+
+    /// Returns whether the key of a message probably has an item: the message was delivered before, and not returned
+    /// untried then. A follower returns untried when the message before it fails, and any message while a breaker is open.
+    fn is_likely_known(&self, record: &Record) -> bool {
+        let deliveries = self.ledger.messages[record.at].receive_count();
+        deliveries.is_some_and(|deliveries| deliveries > 1)
+            && !record.follows
+            && self.engine.breakers.are_closed()
     }
 }
 

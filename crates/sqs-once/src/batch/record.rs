@@ -44,6 +44,8 @@ pub(super) struct Record {
     pub(super) other_completion: Option<Completion>,
     /// Whether SQS delivers the message no further time. Known only of a FIFO queue's message that did not succeed.
     pub(super) is_last_delivery: bool,
+    /// Whether another message of its group is before it in the batch.
+    pub(super) follows: bool,
     /// When SQS received the message, or zero if its consumer has no cache.
     pub(super) sent_at: Timestamp,
     pub(super) taken_up: Option<Instant>,
@@ -85,6 +87,7 @@ impl Record {
             fingerprint: None,
             other_completion: None,
             is_last_delivery: false,
+            follows: false,
             sent_at: Timestamp::default(),
             taken_up: None,
             span: None,
@@ -147,7 +150,10 @@ impl<'a> Batch<'a> {
                 return self.return_group(rest, &stopped).await;
             }
             match rest.pop_front() {
-                Some(at) => record = self.record(at),
+                Some(at) => {
+                    record = self.record(at);
+                    record.follows = true;
+                }
                 None => return,
             }
         }

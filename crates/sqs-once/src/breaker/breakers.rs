@@ -141,6 +141,11 @@ impl Breakers {
         self.dependencies.is_empty()
     }
 
+    /// Returns whether no breaker is open, is probed, or was until a moment ago.
+    pub(crate) fn are_closed(&self) -> bool {
+        self.states().are_closed()
+    }
+
     pub(crate) fn ids(&self) -> Vec<ItemId> {
         self.dependencies
             .iter()

@@ -34,6 +34,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) sent_at: Timestamp,
     /// Whether the claim replaces an attempt of unknown outcome that has to be asked about.
     pub(crate) follows_unknown: &'a mut bool,
+    /// Whether the key is read before it is claimed, because it is likely to have an item.
+    pub(crate) reads_first: &'a mut bool,
 }
 
 impl KeyRules {

@@ -84,6 +84,7 @@ impl<'a> KeyedWork<'a> {
             other_id: &self.other_id,
             sent_at: Timestamp::default(),
             follows_unknown: &mut false,
+            reads_first: &mut false,
         }];
         let (answers, refused) = admit(&mut asked).await;
         // Their leases lapse anyway.

@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use crate::support::process::{SINGLE, has};
 use crate::support::wire::Wire;
-use crate::support::{Bench, Notes, Order, Tested, dynamodb, handling, keys, noting};
+use crate::support::{
+    Bench, Notes, Order, Tested, dynamodb, handling, in_groups, keys, noting, order, with,
+};
+use serde_json::{Value, json};
 use sqs_once_local::{LocalDynamoDb, TableDescription};
 use tokio::time::{Instant, sleep};
 
@@ -98,6 +101,51 @@ async fn batched_requests_are_full_and_few_and_single_ones_carry_one_key_and_are
     assert_eq!(bench.run(keys(400)).await, [""; 0]);
     assert_eq!(most(&claims, ROUND_TRIP), expected);
     assert_eq!(most(&settlements, slow), expected);
+}
+
+/// The consumer, and the kind of each request with its number of keys, in order.
+fn asking() -> (Tested, Notes<(&'static str, usize)>) {
+    let (bench, asked) = (noting().0, Notes::default());
+    let (reads, claims) = (asked.clone(), asked.clone());
+    bench.store.reads_take(move |ids| {
+        reads.add(("read", ids.len()));
+        ROUND_TRIP
+    });
+    bench.store.claims_take(move |sent| {
+        claims.add(("claim", sent.len()));
+        ROUND_TRIP
+    });
+    (bench, asked)
+}
+
+/// A record that SQS delivers again.
+fn again(record: Value) -> Value {
+    let mut again = with(json!({ "attributes": {} }), record);
+    again["attributes"]["ApproximateReceiveCount"] = json!("2");
+    again
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_of_messages_that_came_back_are_read_beside_the_claims_of_the_others() {
+    let (bench, asked) = asking();
+    bench.run(["bad-1", "done"]).await;
+    asked.take();
+    let new = (0..10).map(|at| order(&format!("new-{at}")));
+    let came_back = ["bad-1", "done", "untried"].map(|id| again(order(id)));
+    assert_eq!(bench.run(new.chain(came_back)).await, ["m-10"]);
+    // The failed attempt's item is replaced, and the untried message has none.
+    assert_eq!(asked.take(), [("read", 3), ("claim", 10), ("claim", 2)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_probably_came_back_untried_is_claimed_at_once() {
+    let (bench, asked) = asking();
+    bench.run([again(order("alone"))]).await;
+    assert_eq!(asked.take(), [("claim", 1)]);
+    // Followers came back because the first of their group failed.
+    let groups = in_groups("g/1 h/2 g/3 h/4");
+    bench.run(groups.into_iter().map(again)).await;
+    assert_eq!(asked.take(), [("read", 2), ("claim", 2), ("claim", 2)]);
 }
 
 #[tokio::test(start_paused = true)]
