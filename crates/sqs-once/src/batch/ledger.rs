@@ -8,13 +8,14 @@ use tokio::time::Instant;
 use tracing::field::Empty;
 use tracing::{Level, Span, debug, error, error_span, info, trace, warn};
 
+use crate::idempotency::short_group;
 use crate::key::ItemId;
 use crate::record::{CorrelationId, Message};
 use crate::report::{Code, Entry, Outcome, RecordLevels, Report, RouteTally, Tally};
 use crate::store::{StoreError, StoreErrorKind};
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
-use crate::telemetry::{CONSUMER, RECORD};
+use crate::telemetry::{CONSUMER, RECORD, millis};
 
 use super::held::Held;
 
@@ -182,13 +183,15 @@ fn log(record: &Message, entry: &Entry, levels: &RecordLevels) {
                 target: RECORD,
                 outcome = report.outcome().as_str(),
                 message_id = record.id(),
-                duration_ms = entry.duration.map(|duration| duration.as_secs_f64() * 1000.0),
+                duration_ms = entry.duration.map(millis),
                 code = report.code().map(Code::as_str),
                 reason = report.reason(),
                 key = entry.key.as_ref().map(ItemId::short),
                 route = entry.route.as_deref(),
                 correlation_id = record.correlation_id().map(CorrelationId::as_str),
                 receive_count = record.receive_count(),
+                group = short_group(record),
+                sequence = sequence(record),
                 message,
             )
         };
@@ -200,4 +203,11 @@ fn log(record: &Message, entry: &Entry, levels: &RecordLevels) {
         Level::DEBUG => line!(debug),
         Level::TRACE => line!(trace),
     }
+}
+
+/// A FIFO queue's number for the message's place in its group.
+fn sequence(message: &Message) -> Option<&str> {
+    message
+        .is_fifo()
+        .then(|| message.system_attribute("SequenceNumber"))?
 }

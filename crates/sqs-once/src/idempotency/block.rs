@@ -35,8 +35,22 @@ const BATCH: usize = 10;
 
 /// Returns the id of a group's block. No key has this id: a key's id ends in 64 hexadecimal digits, or contains a `:`.
 pub fn item_id(queue_arn: &str, group: &str) -> ItemId {
-    let hash = HexDigest::of(format!("{queue_arn}\n{group}").as_bytes());
-    ItemId::from_stored(format!("{PREFIX}{}", &hash.as_str()[..32]))
+    ItemId::from_stored(format!(
+        "{PREFIX}{}",
+        &hash(queue_arn, group).as_str()[..32]
+    ))
+}
+
+/// Returns the name of a message's group for the log, if its queue is FIFO: the first twelve digits in its block's id.
+pub(crate) fn short_group(message: &Message) -> Option<String> {
+    let (queue, group) = (message.queue_arn()?, message.group_id()?);
+    message
+        .is_fifo()
+        .then(|| hash(queue, group).as_str()[..12].to_owned())
+}
+
+fn hash(queue_arn: &str, group: &str) -> HexDigest {
+    HexDigest::of(format!("{queue_arn}\n{group}").as_bytes())
 }
 
 /// The state of a group that is blocked, or was.

@@ -9,6 +9,7 @@ use tracing::{Instrument, debug, debug_span, error, warn};
 
 use crate::key::ItemId;
 use crate::store::{Item, StoreError, StoreErrorKind};
+use crate::telemetry::millis;
 
 use super::KeyRules;
 
@@ -39,7 +40,7 @@ impl KeyRules {
                 vec![Err(StoreError::new(StoreErrorKind::Unanswered, message))]
             }
         };
-        let duration_ms = began.elapsed().as_secs_f64() * 1000.0;
+        let duration_ms = millis(began.elapsed());
         debug!(duration_ms, "the store's first request has ended");
         for error in answers
             .iter()

@@ -20,6 +20,7 @@ mod shared_settings;
 
 pub(crate) use admit::{Admitted, admit};
 pub(crate) use also_read::{Asked, OtherId};
+pub(crate) use block::short_group;
 pub use cache::Cache;
 pub use deadline::Margins;
 #[cfg(feature = "opentelemetry")]

@@ -17,6 +17,7 @@ use crate::idempotency::{Admission, CommitsWith, Mode, Refusal, UNCOMPARED, Unti
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyPart};
 use crate::report::{Outcome, shortened};
 use crate::store::FromTransaction;
+use crate::telemetry::millis;
 use crate::time::Timestamp;
 
 use super::builder::Idempotency;
@@ -386,7 +387,7 @@ fn log<T>(item: &ItemId, begun: Instant, result: &Result<Once<T>, RunError>) {
                 target: "sqs_once::run",
                 outcome = outcome.as_str(),
                 key = item.short(),
-                duration_ms = begun.elapsed().as_secs_f64() * 1000.0,
+                duration_ms = millis(begun.elapsed()),
                 reason,
                 "work {}", outcome.as_str().replace('_', " "),
             )

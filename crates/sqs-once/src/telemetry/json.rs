@@ -19,6 +19,7 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::error::chain;
 
 use super::output::Output;
+use super::{OF_INVOCATION, RECORD};
 
 /// Writes every event to stdout as one line: a flat object with `timestamp`, `level`, the event's fields, the fields of
 /// the enclosing spans, and `target`. If several fields have the same name, the event's field wins, then the innermost
@@ -64,10 +65,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
         let mut line = Object::scratch();
         line.begin(SystemTime::now(), metadata.level().as_str());
         event.record(&mut line);
+        let is_of_message = metadata.target() == RECORD;
         for span in context.event_scope(event).into_iter().flatten() {
             if let Some(fields) = span.extensions().get::<Object>() {
                 for (name, member) in fields.members() {
-                    if !line.has(name) {
+                    if !line.has(name) && !(is_of_message && OF_INVOCATION.contains(&name)) {
                         line.push(name, member);
                     }
                 }

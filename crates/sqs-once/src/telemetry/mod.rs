@@ -12,6 +12,7 @@ mod settings;
 pub(crate) mod spans;
 
 use std::env;
+use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
@@ -37,6 +38,9 @@ pub use settings::Telemetry;
 /// The target of the line about each message.
 pub(crate) const RECORD: &str = "sqs_once::record";
 
+/// The fields of an invocation that the line about a message does not have. They would be a fifth of the log.
+const OF_INVOCATION: [&str; 2] = ["xray_trace_id", "cold_start"];
+
 /// The kind of spans that process messages, for OpenTelemetry. Only the field `otel.kind` can set it; a field without a
 /// value is not logged.
 pub(crate) const CONSUMER: Option<&str> = match cfg!(feature = "opentelemetry") {
@@ -61,6 +65,12 @@ const QUIET: [(&str, LevelFilter); 7] = [
     ("rustls", LevelFilter::DEBUG),
     ("tokio_postgres", LevelFilter::INFO),
 ];
+
+/// A duration in milliseconds, as logs and metrics have it. CloudWatch charges for each digit, so none is below a
+/// microsecond.
+pub(crate) fn millis(duration: Duration) -> f64 {
+    duration.as_micros() as f64 / 1000.0
+}
 
 /// Sets up logging on stdout, unless the program already did: JSON lines if Lambda is configured for them
 /// (`AWS_LAMBDA_LOG_FORMAT=JSON`), otherwise text. `RUST_LOG` or `AWS_LAMBDA_LOG_LEVEL` sets the level; the default is

@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::env::process_env;
 use crate::record::Message;
 use crate::report::{Entry, Outcome, RouteTally, Tally};
+use crate::telemetry::millis;
 use crate::time::Timestamp;
 
 #[cfg(feature = "opentelemetry")]
@@ -174,10 +175,6 @@ fn of_outcome(outcome: Outcome) -> &'static str {
         Outcome::Terminal => "Terminal",
         Outcome::InProgress => "InProgressConflicts",
     }
-}
-
-fn millis(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1000.0
 }
 
 pub(crate) struct Meter {
