@@ -25,10 +25,5 @@ async fn charge(
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    let mut handler = charge::handler(Payments::from_env()?);
-    // For the instruction counts of the benchmark: what a declared dependency costs while it is available.
-    if let Ok(service) = std::env::var("DEPENDS_ON") {
-        handler = handler.depends_on(service.as_str());
-    }
-    sqs_once::run(handler).await
+    sqs_once::run(charge::consumer(Payments::from_env()?)).await
 }

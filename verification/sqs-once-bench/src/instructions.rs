@@ -4,9 +4,6 @@
 //! The counted binary is the deployed one: the example function `orders`, built by `cargo lambda build --release`.
 //! Without a payments service, its handler only writes a log line. The environment is like Lambda's: JSON logs at level
 //! INFO, and metrics.
-//!
-//! One case is counted again for a consumer that depends on a service. While no call fails, this must make no request and
-//! cost no measurable CPU time.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -21,14 +18,11 @@ use serde::{Deserialize, Serialize};
 use crate::contender::{self, Contender, Program};
 use crate::process::{Orders, Process};
 use crate::shape::Shape;
-use crate::table::{LATENCY, Table, Units};
+use crate::table::{LATENCY, Table};
 
 /// By how many percent a count may exceed the recorded one. Repeated counts of one binary differ by less than 1
 /// percent.
 const TOLERANCE: u64 = 2;
-
-/// By how many percent a dependency may raise a count. The counts of one binary differ by as much.
-const NOISE: u64 = 1;
 
 /// A root certificate, and how many copies of it the function reads: about as many roots as Lambda's Linux has. Parsing
 /// them is a large part of a cold start, and the machine's own roots change with its packages.
@@ -51,13 +45,10 @@ enum Kind {
     Failing,
 }
 
-/// The case that is counted with a dependency, too.
-const DEPENDENT: Case = ("record, 100 new keys in a batch", Kind::New, 100, 2, 10);
-
 const CASES: [Case; 6] = [
     ("cold start with 10 new keys", Kind::ColdStart, 10, 0, 1),
     ("record, 10 new keys in a batch", Kind::New, 10, 3, 40),
-    DEPENDENT,
+    ("record, 100 new keys in a batch", Kind::New, 100, 2, 10),
     ("record, 1000 new keys in a batch", Kind::New, 1000, 1, 4),
     (
         "record, 100 duplicates in a batch",
@@ -83,13 +74,6 @@ struct Recorded {
     instructions: BTreeMap<String, u64>,
 }
 
-/// The cost of a process's work.
-#[derive(Clone, Copy, PartialEq)]
-struct Cost {
-    instructions: u64,
-    units: Units,
-}
-
 /// Counts and compares with the recorded counts. Returns one line per count, and whether all counts hold.
 pub fn check() -> Result<(Vec<String>, bool)> {
     let not_checked = |why| Ok((vec![format!("NOT CHECKED: {why}")], true));
@@ -108,23 +92,14 @@ pub fn check() -> Result<(Vec<String>, bool)> {
     let mut all_hold = true;
     for case in CASES {
         let recorded = recorded.instructions.get(case.0).copied();
-        let mut count = counter.count(case)?.instructions;
+        let mut count = counter.count(case)?;
         if exceeds(count, recorded) {
             // Requests cost more instructions on a machine that stalls.
-            count = count.min(counter.count(case)?.instructions);
+            count = count.min(counter.count(case)?);
         }
         all_hold &= !exceeds(count, recorded);
         lines.push(verdict(case.0, count, recorded));
     }
-    let plain = counter.count(DEPENDENT)?;
-    let counter = counter.with_dependency();
-    let mut dependent = counter.count(DEPENDENT)?;
-    if !is_free(plain, dependent) {
-        let again = counter.count(DEPENDENT)?;
-        dependent.instructions = dependent.instructions.min(again.instructions);
-    }
-    all_hold &= is_free(plain, dependent);
-    lines.push(dependency_verdict(plain, dependent));
     if !all_hold {
         lines.push(format!(
             "Make it cheaper. If it is worth its cost, record the counts by {RECORD}, in a commit of its own that gives the reason."
@@ -139,7 +114,7 @@ pub fn record() -> Result<Vec<String>> {
     let counter = Counter::new()?;
     let mut instructions = BTreeMap::new();
     for case in CASES {
-        instructions.insert(case.0.to_owned(), counter.count(case)?.instructions);
+        instructions.insert(case.0.to_owned(), counter.count(case)?);
     }
     let lines = instructions.iter();
     let lines = lines.map(|(name, count)| format!("{name}: {count} instructions"));
@@ -176,27 +151,6 @@ fn verdict(name: &str, count: u64, recorded: Option<u64>) -> String {
 }
 
 /// Returns whether a dependency costs no unit of DynamoDB and no measurable number of instructions.
-fn is_free(plain: Cost, dependent: Cost) -> bool {
-    plain.units == dependent.units
-        && dependent.instructions * 100 <= plain.instructions * (100 + NOISE)
-}
-
-fn dependency_verdict(plain: Cost, dependent: Cost) -> String {
-    let verdict = if is_free(plain, dependent) {
-        "holds "
-    } else {
-        "BROKEN"
-    };
-    let (name, old, new) = (DEPENDENT.0, plain.instructions, dependent.instructions);
-    let percent = (new as f64 / old as f64 - 1.0) * 100.0;
-    let units = |cost: Cost| cost.units.write + cost.units.read;
-    format!(
-        "{verdict} {name}, with a dependency: {new} instructions, without {old} ({percent:+.1} %); {} units of DynamoDB, \
-         without {}",
-        units(dependent),
-        units(plain)
-    )
-}
 
 fn file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.json")
@@ -272,30 +226,20 @@ impl Counter {
         })
     }
 
-    /// Makes the function's consumer depend on a service.
-    fn with_dependency(mut self) -> Self {
-        self.program.args.insert(0, "DEPENDS_ON=payments".into());
-        self
-    }
-
-    /// The instructions per record of the counted batches, or of the whole cold start, and the units of all batches.
-    fn count(&self, case: Case) -> Result<Cost> {
+    /// The instructions per record of the counted batches, or of the whole cold start.
+    fn count(&self, case: Case) -> Result<u64> {
         let (_, kind, records, before, counted) = case;
         let all = self.total(case, before + counted)?;
         if kind == Kind::ColdStart {
             return Ok(all);
         }
-        let before = self.total(case, before)?.instructions;
-        Ok(Cost {
-            instructions: all.instructions.saturating_sub(before) / (counted * records) as u64,
-            ..all
-        })
+        let before = self.total(case, before)?;
+        Ok(all.saturating_sub(before) / (counted * records) as u64)
     }
 
-    /// The cost of a process that handles this many batches, from its start to its end.
-    fn total(&self, (_, kind, records, ..): Case, batches: usize) -> Result<Cost> {
+    /// The instructions of a process that handles this many batches, from its start to its end.
+    fn total(&self, (_, kind, records, ..): Case, batches: usize) -> Result<u64> {
         self.table.clear();
-        let earlier = self.table.counts();
         let (shape, endpoint) = (Shape::cold(), self.table.endpoint());
         let mut process = Process::start(&self.contender, &self.program, &shape, &endpoint)?;
         let mut orders = Orders::default();
@@ -316,10 +260,7 @@ impl Counter {
         let output = fs::read_to_string(&self.output)?;
         let mut lines = output.lines();
         let total = lines.find_map(|line| line.strip_prefix("summary:")?.trim().parse().ok());
-        Ok(Cost {
-            instructions: total.context("callgrind wrote no total")?,
-            units: self.table.counts().since(&earlier).units,
-        })
+        total.context("callgrind wrote no total")
     }
 }
 
@@ -331,7 +272,7 @@ fn refused(event: &[u8]) -> Arc<[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cost, Units, dependency_verdict, exceeds, verdict};
+    use super::{exceeds, verdict};
 
     #[test]
     fn a_count_may_exceed_the_recorded_one_by_2_percent_and_one_that_falls_by_more_is_to_be_recorded()
@@ -351,22 +292,6 @@ mod tests {
             let line = verdict("record", count, recorded);
             assert_eq!(line.starts_with("BROKEN"), is_too_much, "{line}");
             assert_eq!(line.contains("--record"), is_to_be_recorded, "{line}");
-        }
-    }
-
-    #[test]
-    fn a_dependency_may_cost_1_percent_and_no_unit() {
-        let cost = |instructions, write| Cost {
-            instructions,
-            units: Units { write, read: 1.0 },
-        };
-        for (dependent, is_free) in [
-            (cost(1010, 200.0), true),
-            (cost(1011, 200.0), false),
-            (cost(1000, 201.0), false),
-        ] {
-            let line = dependency_verdict(cost(1000, 200.0), dependent);
-            assert_eq!(line.starts_with("holds"), is_free, "{line}");
         }
     }
 }
