@@ -8,9 +8,10 @@ import tomllib
 
 from samcli.yamlhelper import yaml_dump, yaml_parse
 
-from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, ROOT, Payments, aws, wait_until
+from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, ROOT, Payments, aws, built, wait_until
 
 STACK = tomllib.loads((ROOT / "samconfig.toml").read_text())["default"]["global"]["parameters"]["stack_name"]
+LOG = OUT / "deploy-aws.log"
 # This machine's architecture, because the stand-in for AWS runs the function as a process.
 OVERRIDES = [f"Architecture={dict(x86_64='x86_64', aarch64='arm64')[platform.machine()]}"]
 
@@ -117,16 +118,32 @@ def retries(sqs, queue, dlq, payments):
     print("a flaky order charged on its second delivery; a broken one redriven after its fifth")
 
 
+def audited(cloud, payments):
+    """By the function's own log and table, each charged order had one effect, and each duplicate came after it."""
+    dynamodb = cloud.client("dynamodb")
+    (table,) = dynamodb.list_tables()["TableNames"]
+    keys = OUT / "deploy-keys.json"
+    keys.write_text(json.dumps({"Items": dynamodb.scan(TableName=table)["Items"]}))
+    audit = [built("cargo-sqs-once"), "audit", "--logs", LOG, "--table", keys, "--format", "json"]
+    judged = json.loads(subprocess.run(audit, check=True, stdout=subprocess.PIPE).stdout)
+    once, after_effect, *_ = judged["verdicts"]
+    assert once["holds"] == judged["effects"] == len(payments.charges), judged
+    assert after_effect["holds"] == judged["outcomes"]["duplicate"] > 0, judged
+    assert judged["table"]["lapsed_claims"] == [] and judged["unread_lines"] == 0, judged
+    print(f"the audit of {judged['lines']} lines agrees")
+
+
 def main():
     sam("validate", "--lint", env={})
     sam("build", "--parameter-overrides", *OVERRIDES, env={})
     leave_out_metric_math()
-    with Payments() as payments, aws(OUT / "deploy-aws.log") as cloud:
+    with Payments() as payments, aws(LOG) as cloud:
         outputs = deploy(cloud, payments.url)
         sqs = cloud.client("sqs")
         queue, dlq = Queue(sqs, outputs["QueueUrl"]), Queue(sqs, outputs["DeadLetterQueueUrl"])
         good_poison_and_resent(queue, dlq, payments)
         retries(sqs, queue, dlq, payments)
+        audited(cloud, payments)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 //! The command line's arguments.
 
+#[cfg(feature = "aws")]
+use crate::audit::AuditArgs;
 use crate::breaker::BreakerArgs;
 use crate::dev::DevArgs;
 use crate::dlq::DlqArgs;
@@ -50,6 +52,8 @@ pub(crate) enum Command {
     Key(KeyArgs),
     Dlq(DlqArgs),
     Breaker(BreakerArgs),
+    #[cfg(feature = "aws")]
+    Audit(AuditArgs),
     Postgres(PostgresArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),

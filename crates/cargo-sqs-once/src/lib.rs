@@ -2,6 +2,8 @@
 //!
 //! This library has no public API. It is the program of two binaries, `sqs-once` and `cargo-sqs-once`.
 
+#[cfg(feature = "aws")]
+mod audit;
 mod breaker;
 mod cli;
 #[cfg(feature = "aws")]
@@ -57,6 +59,8 @@ pub async fn run(binary: &'static str) -> ExitCode {
             Command::Key(_) | Command::Dlq(_) | Command::Breaker(_) => {
                 return Err(error::NO_AWS.into());
             }
+            #[cfg(feature = "aws")]
+            Command::Audit(arguments) => return audit::audit(&arguments),
             #[cfg(feature = "aws")]
             Command::Key(arguments) => key::key(arguments).await?,
             #[cfg(feature = "aws")]

@@ -10,6 +10,7 @@ macro_rules! guides {
 
 guides! {
     assistants = "assistants.md",
+    audit = "audit.md",
     choosing_a_key = "choosing-a-key.md",
     coming_from = "coming-from.md",
     cookbook = "cookbook.md",

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[cfg(feature = "aws")]
+mod audit;
 #[cfg(all(unix, feature = "aws"))]
 mod blocks;
 #[cfg(all(unix, feature = "aws"))]

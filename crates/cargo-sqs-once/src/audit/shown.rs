@@ -1,0 +1,248 @@
+//! Formats the verdicts for people and as JSON.
+
+use super::history::{Certainty, Histories, Repeated};
+use super::lines::{Lines, Outcome};
+use super::names::Key;
+use crate::operate::moment;
+use crate::print::{counted, one_line, outcome_in_words};
+use serde_json::{Value, json};
+use sqs_once::store::Timestamp;
+
+/// How many keys the text names for each verdict. JSON names all.
+const MOST: usize = 20;
+
+/// The judgement of one guarantee.
+struct Verdict {
+    promise: &'static str,
+    holds: u64,
+    violated: Vec<Value>,
+    not_judged: u64,
+    missing: &'static str,
+}
+
+fn verdicts(lines: &Lines, judged: &Histories) -> Vec<Verdict> {
+    let (doubtful, repeated): (Vec<_>, Vec<_>) = judged
+        .repeated
+        .iter()
+        .partition(|one| one.certainty == Certainty::OfTwoKeys);
+    let once = Verdict {
+        promise: "the effect of a key happens once",
+        holds: judged.once,
+        violated: repeated
+            .iter()
+            .map(|one| repeated_json(lines, one))
+            .collect(),
+        not_judged: doubtful.len() as u64,
+        missing: "the whole key: the table has several with these digits",
+    };
+    let because =
+        "no effect within the retention, unless a file is missing or an operator completed the key";
+    let key = |key: &Key| json!({ "key": lines.names.name(*key), "because": because });
+    let after = Verdict {
+        promise: "a duplicate is acknowledged after the effect of its key",
+        holds: judged.after_effect,
+        violated: judged.before_effect.iter().map(key).collect(),
+        not_judged: judged.effect_unknown,
+        missing: "the lines of the effect: older files, or --table",
+    };
+    if lines.are_events {
+        return vec![once, after];
+    }
+    let ends = Verdict {
+        promise: "a message is processed, a duplicate, or a dead letter in the end",
+        holds: judged.ended,
+        violated: Vec::new(),
+        not_judged: judged.returned,
+        missing: "a line after the message returned: younger files, the queue, or the dead-letter queue",
+    };
+    let group = |group: &u64| {
+        let because = "a message had its effect before an earlier one";
+        json!({ "key": format!("group {group:012x}"), "because": because })
+    };
+    let order = Verdict {
+        promise: "the effects of a message group keep its order",
+        holds: judged.in_order,
+        violated: judged.overtaken.iter().map(group).collect(),
+        not_judged: judged.order_unknown,
+        missing: "clocks that agree: the effects are less than 3 s apart",
+    };
+    vec![once, after, ends, order]
+}
+
+fn repeated_json(lines: &Lines, one: &Repeated) -> Value {
+    let because = match one.certainty {
+        Certainty::Certain => "certain, unless an operator forgot the key",
+        Certainty::Confirmed => {
+            "the table has one key with these digits; unless an operator forgot it"
+        }
+        Certainty::Possible | Certainty::OfTwoKeys => {
+            "possible: another key may have these digits; --table tells"
+        }
+    };
+    let last = moment(Timestamp::from_millis(one.last));
+    json!({ "key": lines.names.name(one.key), "effects": one.effects, "last": last, "because": because })
+}
+
+pub(super) fn json(lines: &Lines, judged: &Histories) -> Value {
+    let verdicts = verdicts(lines, judged).into_iter().map(|verdict| {
+        json!({
+            "promise": verdict.promise,
+            "holds": verdict.holds,
+            "violated": verdict.violated,
+            "not_judged": verdict.not_judged,
+            "missing": (verdict.not_judged > 0).then_some(verdict.missing),
+        })
+    });
+    let names = |keys: &[Key]| {
+        keys.iter()
+            .map(|key| lines.names.name(*key))
+            .collect::<Vec<_>>()
+    };
+    let table = judged.of_table.as_ref();
+    let outcomes = judged
+        .outcomes
+        .iter()
+        .map(|(outcome, count)| (name(*outcome).to_owned(), (*count).into()));
+    json!({
+        "lines": lines.ends.len(),
+        "unread_lines": lines.unread,
+        "keys": judged.keys,
+        "effects": judged.effects,
+        "outcomes": Value::Object(outcomes.collect()),
+        "verdicts": verdicts.collect::<Vec<_>>(),
+        "duplicates": {
+            "redelivered": judged.causes.redelivered,
+            "sent_again_within_5_minutes": judged.causes.sent_within_minutes,
+            "sent_again_within_a_day": judged.causes.sent_within_a_day,
+            "sent_again_later": judged.causes.sent_later,
+        },
+        "payload_mismatches": judged.mismatches,
+        "leases_lost": judged.leases_lost,
+        "table": table.map(|table| json!({
+            "items": table.items,
+            "completed_without_acknowledgement": names(&table.unacknowledged),
+            "lapsed_claims": names(&table.lapsed),
+        })),
+    })
+}
+
+pub(super) fn text(lines: &Lines, judged: &Histories) -> String {
+    let mut shown = vec![summary(lines, judged)];
+    for verdict in verdicts(lines, judged) {
+        let promise = verdict.promise;
+        if verdict.holds > 0 {
+            shown.push(format!("holds       {promise}: {}", verdict.holds));
+        }
+        if !verdict.violated.is_empty() {
+            shown.push(format!("VIOLATED    {promise}: {}", verdict.violated.len()));
+            shown.extend(verdict.violated.iter().take(MOST).map(violation));
+            more(&mut shown, verdict.violated.len());
+        }
+        if verdict.not_judged > 0 {
+            shown.push(format!("not judged  {promise}: {}", verdict.not_judged));
+            shown.push(format!("              missing: {}", verdict.missing));
+        }
+    }
+    let causes = &judged.causes;
+    let counts = [
+        (
+            causes.redelivered,
+            "duplicates: SQS delivered the message with the effect again",
+        ),
+        (
+            causes.sent_within_minutes,
+            "duplicates: another message within 5 minutes of the effect",
+        ),
+        (
+            causes.sent_within_a_day,
+            "duplicates: another message within a day",
+        ),
+        (
+            causes.sent_later,
+            "duplicates: another message later, such as a redrive or a replay",
+        ),
+        (
+            judged.mismatches,
+            "messages with the key of another payload",
+        ),
+        (
+            judged.leases_lost,
+            "messages whose worker lost its lease: the effect may have happened twice",
+        ),
+        (
+            lines.unread,
+            "lines that were not read: the function's log format must be JSON",
+        ),
+    ];
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    shown.extend(counts.map(|(count, what)| format!("{count:<11} {what}")));
+    if let Some(table) = &judged.of_table {
+        let keys = [
+            (
+                &table.unacknowledged,
+                "completed keys without an acknowledged message in these files",
+            ),
+            (
+                &table.lapsed,
+                "claims that lapsed: the outcome of their attempts is unknown",
+            ),
+        ];
+        for (keys, what) in keys.into_iter().filter(|(keys, _)| !keys.is_empty()) {
+            shown.push(format!("{:<11} {what}", keys.len()));
+            let names = keys.iter().take(MOST);
+            shown.extend(
+                names.map(|key| format!("              {}", one_line(&lines.names.name(*key)))),
+            );
+            more(&mut shown, keys.len());
+        }
+    }
+    shown.join("\n")
+}
+
+fn summary(lines: &Lines, judged: &Histories) -> String {
+    let ends = counted(lines.ends.len() as u64, "line", "lines");
+    let keys = counted(judged.keys, "key", "keys");
+    let effects = counted(judged.effects, "effect", "effects");
+    let Some((first, last)) = judged.span else {
+        return "no line of a message".to_owned();
+    };
+    let [first, last] = [first, last].map(|at| moment(Timestamp::from_millis(at)));
+    let outcomes = judged.outcomes.iter();
+    let outcomes =
+        outcomes.map(|(outcome, count)| format!("{count} {}", outcome_in_words(name(*outcome))));
+    let outcomes = outcomes.collect::<Vec<_>>().join(", ");
+    format!("{ends} of messages from {first} to {last}: {outcomes}\n{keys}, {effects}")
+}
+
+fn violation(one: &Value) -> String {
+    let key = one_line(one["key"].as_str().unwrap_or_default());
+    let because = one["because"].as_str().unwrap_or_default();
+    match one["effects"].as_u64() {
+        Some(effects) => format!(
+            "              {key}: {effects} effects, the last at {} ({because})",
+            one["last"].as_str().unwrap_or_default()
+        ),
+        None => format!("              {key}: {because}"),
+    }
+}
+
+fn more(shown: &mut Vec<String>, all: usize) {
+    if all > MOST {
+        shown.push(format!(
+            "              and {} more: --format json names all",
+            all - MOST
+        ));
+    }
+}
+
+fn name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Processed => "processed",
+        Outcome::Duplicate => "duplicate",
+        Outcome::Ignored => "ignored",
+        Outcome::InProgress => "in_progress",
+        Outcome::Failed => "failed",
+        Outcome::Terminal => "terminal",
+        Outcome::Unknown => "unknown",
+    }
+}
