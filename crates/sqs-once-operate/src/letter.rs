@@ -11,7 +11,7 @@ use sqs_once::unstable::block::Place;
 use sqs_once::unstable::{JsonPointer, RESTARTS};
 
 use crate::name::{Joined, ids};
-use crate::{Error, Group, State};
+use crate::{BusFailure, Error, Group, State};
 
 /// Prefix of the attributes that the library adds to dead letters. Producers do not use it.
 const ADDED: &str = "sqs-once-";
@@ -130,6 +130,7 @@ pub struct DeadLetter {
     pub(crate) ids: Vec<ItemId>,
     /// The state of its key.
     pub standing: Standing,
+    bus_failure: Option<BusFailure>,
 }
 
 impl DeadLetter {
@@ -138,7 +139,12 @@ impl DeadLetter {
             message,
             ids: Vec::new(),
             standing: Standing::UnknownKey,
+            bus_failure: None,
         };
+        // Of a consumer that handles such records, one is a message like any other.
+        if !letter.is_moved_by_sqs() && letter.added(REASON).is_none() {
+            letter.bus_failure = BusFailure::from_body(letter.body());
+        }
         // A longer value is not an ID, and DynamoDB would reject the whole read.
         let is_id = |id: &&str| id.len() <= ItemId::MAX_READABLE_LEN;
         letter.ids = match letter.added(KEY).filter(is_id) {
@@ -169,9 +175,16 @@ impl DeadLetter {
         self.ids.first()
     }
 
-    /// The reason that a consumer attached.
+    /// The reason that a consumer attached, or that an event bus reports.
     pub fn reason(&self) -> Option<&str> {
-        self.added(REASON)
+        let of_bus = self.bus_failure.as_ref();
+        let of_bus = of_bus.map(|failure| failure.reason.as_str());
+        self.added(REASON).or(of_bus)
+    }
+
+    /// What the message is if an event bus sent it to report on events that it did not deliver.
+    pub fn bus_failure(&self) -> Option<&BusFailure> {
+        self.bus_failure.as_ref()
     }
 
     /// The group of messages with the same cause.

@@ -11,10 +11,12 @@
 //! | [`BreakerName`], [`BreakerState`] | the breaker of a dependency |
 //! | [`DeadLetters`] | lists, redrives and drops the messages of a dead-letter queue, with the state of their keys |
 //! | [`Group`] | the dead letters with one cause |
+//! | [`BusFailure`] | the report of an event bus on events that it did not deliver |
 //! | [`sdk_config`], [`account`] | the user's own AWS settings |
 
 mod block;
 mod breaker;
+mod bus_failure;
 mod change;
 mod dead_letters;
 mod error;
@@ -28,6 +30,7 @@ mod state;
 
 pub use aws_config::SdkConfig;
 pub use breaker::{BreakerName, BreakerState};
+pub use bus_failure::{BusFailure, FailedEvent};
 pub use change::Change;
 pub use dead_letters::DeadLetters;
 pub use error::Error;

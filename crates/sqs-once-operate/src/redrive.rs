@@ -56,6 +56,8 @@ pub enum Fate {
     NotSelected,
     /// The message stays: its effect is done.
     Refused,
+    /// The message stays: it is the report of an event bus, and no event.
+    BusFailure,
     /// The message stays: an earlier message of its message group stays.
     Behind,
     /// The message stays: this run already sent it, and it failed again.
@@ -73,6 +75,8 @@ pub struct Tally {
     pub redriven: usize,
     /// Messages that stay because their effect is done.
     pub refused: usize,
+    /// Messages that stay because they are reports of an event bus.
+    pub bus_failures: usize,
     /// Messages that stay because an earlier message of their message group stays.
     pub behind: usize,
     /// Messages that this run sent, that failed again, and that stay now.
@@ -234,9 +238,9 @@ impl DeadLetters {
     /// interrupted at any point and started again: two copies of a message have the same business key. Messages of a
     /// FIFO queue are sent one by one, in order.
     ///
-    /// Completed messages stay, unless `even_completed` is set, or their message group waits for them. In a FIFO queue, a message that stays keeps all later
-    /// messages of its group. A message that fails again and returns during the run is not sent again, since the run
-    /// might never end.
+    /// Completed messages stay, unless `even_completed` is set, or their message group waits for them. So do reports of
+    /// an event bus. In a FIFO queue, a message that stays keeps all later messages of its group. A message that fails
+    /// again and returns during the run is not sent again, since the run might never end.
     ///
     /// `before` gets the messages that are sent next, at most ten. If it returns `false`, they stay and the run stops.
     ///
@@ -273,6 +277,7 @@ impl DeadLetters {
                     let fate = match letter.standing {
                         _ if sent.contains(letter.id_before()) => Fate::CameBack,
                         _ if !selection.has(letter) => Fate::NotSelected,
+                        _ if letter.bus_failure().is_some() => Fate::BusFailure,
                         // Its group waits for its place, and it is a duplicate.
                         Standing::Completed if !even_completed && letter.place().is_none() => {
                             Fate::Refused
@@ -286,6 +291,7 @@ impl DeadLetters {
                     }
                     stuck.extend(group.map(str::to_owned));
                     tally.refused += usize::from(fate == Fate::Refused);
+                    tally.bus_failures += usize::from(fate == Fate::BusFailure);
                     tally.behind += usize::from(fate == Fate::Behind);
                     tally.came_back += usize::from(fate == Fate::CameBack);
                     each(letter, fate);

@@ -46,12 +46,13 @@ async fn groups(
 ) -> Result<()> {
     let limit = args.limit.map_or(IN_GROUPS, NonZeroUsize::get);
     let mut groups: BTreeMap<Group, Members> = BTreeMap::new();
-    let mut listed = 0;
+    let (mut listed, mut notes) = (0, Notes::default());
     let each = |letter: &DeadLetter| {
         if listed == limit {
             return false;
         }
         listed += 1;
+        notes.add(letter);
         let sent = letter.sent_at();
         let members = groups.entry(letter.group()).or_insert_with(|| Members {
             count: 0,
@@ -88,6 +89,7 @@ async fn groups(
     note_rest(queue, &tally, listed).await?;
     if !groups.is_empty() && !args.format.is_json() {
         print::note("--group GROUP lists the messages of a group");
+        notes.print();
     }
     Ok(())
 }
@@ -102,6 +104,7 @@ async fn messages(
     let now = Timestamp::now();
     let (mut listed, mut printed) = (0, Ok(true));
     let (mut moved, mut not_looked_up) = (None, false);
+    let mut notes = Notes::default();
     let each = |letter: &DeadLetter| {
         if listed == limit {
             return false;
@@ -114,6 +117,7 @@ async fn messages(
             moved = Some(letter.id().to_owned());
         }
         not_looked_up |= letter.standing == Standing::NotLookedUp;
+        notes.add(letter);
         printed = print::one_result(match args.format.is_json() {
             true => print::json_line(&shown::document(letter)),
             false => shown::line(letter, now),
@@ -139,7 +143,28 @@ async fn messages(
             shown::query(&id)
         ));
     }
+    notes.print();
     Ok(())
+}
+
+/// What people need to know about the listed messages.
+#[derive(Default)]
+struct Notes {
+    of_bus: bool,
+}
+
+impl Notes {
+    fn add(&mut self, letter: &DeadLetter) {
+        self.of_bus |= letter.bus_failure().is_some();
+    }
+
+    fn print(&self) {
+        if self.of_bus {
+            print::note(
+                "`not delivered` is the report of an event bus, and no event: `dlq redrive` prints how to replay the events",
+            );
+        }
+    }
 }
 
 /// Notes the messages that were not looked at.

@@ -1,6 +1,6 @@
 //! `cargo sqs-once dlq redrive`.
 
-use super::{RedriveArgs, connect, missing, shown};
+use super::{RedriveArgs, connect, missing, replay, shown};
 use crate::confirm::ask;
 use crate::error::INTERRUPTED;
 use crate::interrupt::Interrupt;
@@ -9,8 +9,10 @@ use crate::print::{self, one_line};
 use anyhow::{Error, Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use sqs_once_operate::{DeadLetter, Fate, Standing};
+use sqs_once_operate::{DeadLetter, DeadLetters, Fate, Selection, Standing};
 use std::collections::BTreeSet;
+
+const BUS_FAILURES: &str = "they are failure records of an event bus: replay the events";
 
 pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<()> {
     ensure!(
@@ -25,7 +27,13 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
     let to = match (&args.to, &sources[..]) {
         (Some(to), _) => queue.other(to).await?,
         (None, [source]) => queue.other(source).await?,
-        (None, []) => queue.source().await?,
+        (None, []) => match queue.source().await {
+            Err(none @ sqs_once_operate::Error::Sources { .. }) => {
+                only_bus_failures(&queue, &selection, interrupt).await?;
+                return Err(none.into());
+            }
+            source => source?,
+        },
         (None, _) => bail!("give one --source-queue, or --to"),
     };
     if args.to.is_none() && selection.sources.is_empty() {
@@ -46,7 +54,7 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
     }
     let bar = bar(messages);
     let (mut printed, mut unchecked) = (Ok(()), 0_usize);
-    let mut elsewhere = BTreeSet::new();
+    let (mut elsewhere, mut bus_failures) = (BTreeSet::new(), Vec::new());
     let mut logged = Ok(());
     let before = |letters: &[&DeadLetter]| {
         let line = |letter: &&DeadLetter| {
@@ -61,6 +69,9 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
         bar.inc(1);
         if fate == Fate::Redriven {
             audit.done(letter.id());
+        }
+        if fate == Fate::BusFailure {
+            bus_failures.extend(letter.bus_failure().cloned());
         }
         if selection.unknown_source && fate == Fate::NotSelected {
             let source = letter
@@ -88,7 +99,8 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
     print::result(match args.change.write.format.is_json() {
         true => print::json_line(&json!({
             "to": to, "seen": tally.seen, "redriven": tally.redriven, "unchecked": unchecked,
-            "completed": tally.refused, "behind": tally.behind, "came_back": tally.came_back,
+            "completed": tally.refused, "bus_failures": tally.bus_failures, "behind": tally.behind,
+            "came_back": tally.came_back,
         })),
         false => {
             let messages = print::counted(tally.redriven as u64, "message", "messages");
@@ -107,6 +119,9 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
             names.join(", ")
         ));
     }
+    if !bus_failures.is_empty() {
+        replay::note(&bus_failures);
+    }
     printed?;
     ended?;
     logged?;
@@ -120,16 +135,41 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
     let completed = "their effect is done: --even-completed sends them, `drop` deletes them";
     let reasons = [
         (tally.refused, completed),
+        (tally.bus_failures, BUS_FAILURES),
         (tally.behind, "an earlier message of their group stays"),
         (tally.came_back, "they failed again after they were sent"),
     ];
     let reasons = reasons.iter().filter(|(count, _)| *count > 0);
-    let reasons = reasons.map(|(count, why)| {
-        let messages = print::counted(*count as u64, "message stays", "messages stay");
-        format!("{messages}, because {why}")
-    });
+    let reasons = reasons.map(|(count, why)| staying(*count, why));
     let reasons: Vec<String> = reasons.collect();
     ensure!(reasons.is_empty(), reasons.join("; "));
+    Ok(())
+}
+
+fn staying(count: usize, why: &str) -> String {
+    let messages = print::counted(count as u64, "message stays", "messages stay");
+    format!("{messages}, because {why}")
+}
+
+/// Fails if the queue has failure records of an event bus. Their own queue is no consumer's dead-letter queue, and so
+/// messages have no queue to return to.
+async fn only_bus_failures(
+    queue: &DeadLetters,
+    selection: &Selection,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let mut found = Vec::new();
+    let stop = || interrupt.is_here();
+    let each = |letter: &DeadLetter| {
+        found.extend(letter.bus_failure().cloned());
+        true
+    };
+    queue.look(selection, &stop, each).await?;
+    ensure!(!interrupt.is_here(), INTERRUPTED);
+    if !found.is_empty() {
+        replay::note(&found);
+        bail!(staying(found.len(), BUS_FAILURES));
+    }
     Ok(())
 }
 
@@ -137,6 +177,7 @@ fn name(fate: Fate) -> &'static str {
     match fate {
         Fate::NotSelected => "stays",
         Fate::Refused => "completed",
+        Fate::BusFailure => "bus-failure",
         Fate::Behind => "behind",
         Fate::CameBack => "came-back",
         Fate::Redriven => "redriven",

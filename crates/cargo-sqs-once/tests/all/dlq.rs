@@ -574,3 +574,159 @@ async fn nothing_that_is_shown_can_do_more_to_a_terminal_than_show_itself() {
         );
     }
 }
+
+const BUS: &str = "arn:aws:events:us-east-1:111122223333:event-busv2/shop/EXAMPLE";
+const SUBSCRIBER: &str = "arn:aws:events:us-east-1:111122223333:subscriber/large/EXAMPLE";
+
+/// What a subscriber of an event bus sends to the queue of its failures, as AWS documents it.
+fn bus_failure(id: &str, target: &str, events: &[(&str, &str)]) -> NewMessage {
+    let failed = events.iter().map(|(event, time)| {
+        json!({
+            "eventId": event, "eventGroupId": "order-1001", "deduplicationId": null, "timestamp": time,
+            "targetRequestId": "0b9b8f0e",
+        })
+    });
+    let record = json!({
+        "version": "1.0",
+        "busArn": BUS,
+        "subscriberArn": SUBSCRIBER,
+        "targetArn": format!("arn:aws:sqs:us-east-1:111122223333:{target}"),
+        "errorCode": "ACCESS_DENIED",
+        "errorMessage": "The delivery role is not authorized to perform sqs:SendMessage on the target.",
+        "exhaustedRetryCondition": "MaximumEventAgeInSeconds",
+        "retryAttempts": 4,
+        "failedMessages": failed.collect::<Vec<_>>(),
+    });
+    let mut message = NewMessage::new(id, record.to_string());
+    message.attributes = texts(&[("ERROR_CODE", "ACCESS_DENIED"), ("BUS_ARN", BUS)]);
+    message
+}
+
+/// The arguments that the printed commands give to the AWS CLI. That answers each `describe-subscriber` with a document.
+fn commands(run: &Run) -> Vec<Vec<String>> {
+    let folder = tempfile::tempdir().unwrap();
+    let cli = r#"aws() {
+    if [ "$2" = describe-subscriber ]; then printf '{"of": "%s"}' "$4"; return; fi
+    printf '%s\n' "$@" end-of-command
+}
+"#;
+    let start = run.stderr.find("aws eventsv2").unwrap();
+    let end = run.stderr.find("Correct the cause").unwrap();
+    let script = [cli, &run.stderr[start..end]].concat();
+    let mut shell = Command::new("sh");
+    let shell = Run::of(shell.args(["-euc", &script]).current_dir(folder.path()));
+    shell.assert_done();
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+    let commands = shell.stdout.split("end-of-command\n");
+    let commands = commands.filter(|command| !command.is_empty());
+    commands
+        .map(|command| command.lines().map(str::to_owned).collect())
+        .collect()
+}
+
+/// The value of an option.
+fn option<'a>(command: &'a [String], name: &str) -> &'a str {
+    let at = command.iter().position(|argument| argument == name);
+    &command[at.unwrap() + 1]
+}
+
+fn replayed(command: &[String]) -> Vec<String> {
+    let filter: Value = serde_json::from_str(option(command, "--filter-configuration")).unwrap();
+    assert_eq!(filter["Filters"][0]["Scope"], "SYSTEM_METADATA");
+    let pattern = filter["Filters"][0]["Pattern"].as_str().unwrap();
+    assert!(pattern.len() <= 4096);
+    let pattern: Value = serde_json::from_str(pattern).unwrap();
+    pattern["aws:EventId"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(text)
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_report_of_an_event_bus_is_listed_with_its_bus_events_and_reason() {
+    let account = Account::empty().await;
+    let [one, two] = [
+        "0b9b8f0e-7c0d-4d5c-9f53-0a4d1c1f2d3e",
+        "9f2d7c1b-6a3e-4b8d-a5f0-3e1c9d8b7a60",
+    ];
+    let time = "2026-09-16T18:40:12Z";
+    let events = [(one, time), (two, time)];
+    account.put("orders-dlq", bus_failure("m-1", "orders", &events[..1]));
+    account.put("orders-dlq", bus_failure("m-2", "orders", &events));
+    let reason = "of the bus shop: ACCESS_DENIED: The delivery role is not authorized";
+    let reason = format!("not delivered: event {one},{two} {reason}");
+    let replay = "`dlq redrive` prints how to replay the events";
+    let run = account.done(&["list", "--all", "--reason", "not delivered"]);
+    run.shows(&reason);
+    run.says(replay);
+    let run = account.done(&["list"]);
+    assert_eq!(run.stdout.lines().count(), 1, "{}", run.stdout);
+    run.says(replay);
+    account.done(&["show", "m-2"]).shows(&reason);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redrive_leaves_the_report_of_an_event_bus_and_prints_the_replay() {
+    let account = Account::empty().await;
+    let mut moved = bus_failure("m-consumers", "orders", &[("e-9", "2026-09-16T18:40:12Z")]);
+    moved.attributes = texts(&[("sqs-once-reason", "no")]);
+    account.put("orders-dlq", moved);
+    let first = [("e-1", "2026-09-16T18:40:12.768Z")];
+    let second = [("it's $(touch pwned)", "2026-09-16T18:42:59Z"), first[0]];
+    account.put("orders-dlq", bus_failure("m-1", "orders", &first));
+    account.put("orders-dlq", bus_failure("m-2", "orders", &second));
+    let arguments = ["redrive", "--all", "--yes", "--even-completed"];
+    let run = account.fails(
+        &arguments,
+        "2 messages stay, because they are failure records",
+    );
+    // A consumer of such records gets its messages back.
+    run.shows("sent 1 message to ");
+    assert_eq!(account.queues().0, ["m-1", "m-2"]);
+
+    let [command] = commands(&run).try_into().unwrap();
+    assert_eq!(command[..2], ["eventsv2", "create-subscriber"]);
+    assert_eq!(option(&command, "--name"), "redrive-e-1");
+    assert_eq!(option(&command, "--event-bus-arn"), BUS);
+    assert_eq!(option(&command, "--type"), "UNORDERED");
+    assert_eq!(option(&command, "--starting-position"), "POINT_IN_TIME");
+    assert_eq!(replayed(&command), ["e-1", "it's $(touch pwned)"]);
+    let window = option(&command, "--point-in-time-configuration");
+    let window: Value = serde_json::from_str(window).unwrap();
+    assert_eq!(window["StartingPoint"], "2026-09-16T18:40:12Z");
+    assert_eq!(window["EndPoint"], "2026-09-16T18:43:59Z");
+    // The role, the parameters and the transformer are those of the first subscriber.
+    let same: Value = serde_json::from_str(option(&command, "--cli-input-json")).unwrap();
+    assert_eq!(same["of"], SUBSCRIBER);
+}
+
+/// It is no consumer's dead-letter queue, and so no queue sends to it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_replay_is_printed_for_a_queue_of_reports_alone() {
+    let account = Account::empty().await;
+    let failures = "failures.fifo";
+    let created = account
+        .sqs
+        .queues()
+        .create(failures, QueueSettings::default());
+    created.unwrap();
+    let redrive = || {
+        let mut command = command(&["dlq", "redrive", "--all", "--yes", "--even-completed"]);
+        command.args(["--queue", failures]);
+        Run::of(command.env("AWS_ENDPOINT_URL_SQS", account.sqs.endpoint()))
+    };
+    redrive().assert_failed_with("no queues have this dead-letter queue");
+    let ids: Vec<_> = (0..101).map(|at| format!("e-{at:03}")).collect();
+    let events: Vec<_> = ids.iter().map(|id| (id.as_str(), "soon")).collect();
+    let record = bus_failure("m-1", "orders.fifo", &events);
+    account.put(failures, record.in_group("order-1001", "d-1"));
+    let run = redrive();
+    run.assert_failed_with("1 message stays, because they are failure records");
+    let [first, rest] = commands(&run).try_into().unwrap();
+    assert_eq!(option(&first, "--type"), "FIFO");
+    assert_eq!([replayed(&first), replayed(&rest)].concat(), ids);
+    let window = option(&rest, "--point-in-time-configuration");
+    assert_eq!(window, r#"{"PointType":"HORIZON"}"#);
+}

@@ -632,3 +632,30 @@ async fn dropping_ends_where_it_is_stopped_and_puts_the_rest_back() {
     assert_eq!(account.bodies("orders-dlq").len(), 2);
     assert_eq!(account.in_flight(), 0);
 }
+
+/// It is no event, and a queue for them in order has their groups.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_report_of_an_event_bus_stays_with_what_is_behind_it_in_its_group() {
+    let account = Account::new(".fifo").await;
+    let report = json!({
+        "busArn": "arn:aws:events:us-east-1:111122223333:event-busv2/shop/EXAMPLE",
+        "subscriberArn": "arn:aws:events:us-east-1:111122223333:subscriber/large/EXAMPLE",
+        "targetArn": "arn:aws:sqs:us-east-1:111122223333:orders.fifo",
+        "errorCode": "THROTTLING",
+        "failedMessages": [{"eventId": "e-1", "timestamp": "2026-09-16T18:40:12Z"}],
+    });
+    let message = NewMessage::new("id-report", report.to_string());
+    account.put(message.in_group("a", "first-report"));
+    for body in ["a1", "b1"] {
+        account.put(letter(body));
+    }
+    let mut fates = Vec::new();
+    let each = |letter: &DeadLetter, fate| fates.push((letter.id().to_owned(), fate));
+    let (tally, ended) = account.redrive(&account.reliable(None), true, each).await;
+    ended.unwrap();
+    assert!(fates.contains(&("id-report".to_owned(), Fate::BusFailure)));
+    assert!(fates.contains(&("id-a1".to_owned(), Fate::Behind)));
+    let counts = (tally.bus_failures, tally.behind, tally.redriven);
+    assert_eq!(counts, (1, 1, 1));
+    assert_eq!(account.bodies("orders.fifo"), ["b1"]);
+}
