@@ -214,6 +214,11 @@ impl DeadLetter {
         Place::from_deduplication_id(self.system("MessageDeduplicationId")?)
     }
 
+    /// The message group that waits for this message, because its queue keeps order. After an unblock it does not.
+    pub fn waiting_group(&self) -> Option<&str> {
+        self.place().and_then(|_| self.system("MessageGroupId"))
+    }
+
     /// The name of the queue that the message came from, if known.
     pub fn source(&self) -> Option<&str> {
         self.source_arn()?.rsplit(':').next()

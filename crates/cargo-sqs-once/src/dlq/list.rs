@@ -3,7 +3,7 @@
 use super::{ListArgs, ShowArgs, connect, missing, shown};
 use crate::error::INTERRUPTED;
 use crate::interrupt::Interrupt;
-use crate::print;
+use crate::print::{self, one_line};
 use anyhow::{Result, anyhow, ensure};
 use sqs_once::store::Timestamp;
 use sqs_once_operate::{DeadLetter, DeadLetters, Group, Selection, Standing, Tally};
@@ -13,6 +13,8 @@ use std::num::NonZeroUsize;
 
 const MESSAGES: usize = 100;
 const IN_GROUPS: usize = 10_000;
+/// How many waiting message groups a note names.
+const GROUPS: usize = 10;
 
 /// The messages of a group.
 pub(super) struct Members {
@@ -151,11 +153,14 @@ async fn messages(
 #[derive(Default)]
 struct Notes {
     of_bus: bool,
+    /// The message groups that wait for these messages.
+    waiting: BTreeSet<String>,
 }
 
 impl Notes {
     fn add(&mut self, letter: &DeadLetter) {
         self.of_bus |= letter.bus_failure().is_some();
+        self.waiting.extend(letter.waiting_group().map(one_line));
     }
 
     fn print(&self) {
@@ -163,6 +168,23 @@ impl Notes {
             print::note(
                 "`not delivered` is the report of an event bus, and no event: `dlq redrive` prints how to replay the events",
             );
+        }
+        if !self.waiting.is_empty() {
+            let named: Vec<_> = self
+                .waiting
+                .iter()
+                .take(GROUPS)
+                .map(String::as_str)
+                .collect();
+            let more = if self.waiting.len() > GROUPS {
+                ", …"
+            } else {
+                ""
+            };
+            print::note(&format!(
+                "message groups that wait for these messages: {}{more}; `dlq blocks` lists all that are still blocked",
+                named.join(", ")
+            ));
         }
     }
 }

@@ -730,3 +730,34 @@ async fn the_replay_is_printed_for_a_queue_of_reports_alone() {
     let window = option(&rest, "--point-in-time-configuration");
     assert_eq!(window, r#"{"PointType":"HORIZON"}"#);
 }
+
+/// The head of a blocked group has a place, and so have the messages behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn message_groups_that_wait_for_the_listed_messages_are_named() {
+    let account = Account::empty().await;
+    let fifo = "returns-dlq.fifo";
+    let created = account.sqs.queues().create(fifo, QueueSettings::default());
+    created.unwrap();
+    let list = |arguments: &[&str]| {
+        let mut command = command(&[&["dlq", "list", "--queue", fifo], arguments].concat());
+        let run = Run::of(command.env("AWS_ENDPOINT_URL_SQS", account.sqs.endpoint()));
+        run.assert_done();
+        run
+    };
+    account.put(fifo, NewMessage::new("m-1", "{}").in_group("free", "d-1"));
+    assert!(!list(&[]).stderr.contains("dlq blocks"));
+    for (at, group) in [(0, "order-7"), (1, "order-7"), (0, "order-8")] {
+        let message = NewMessage::new(format!("m-{group}-{at}"), "{}");
+        let place = format!("sqs-once:1790000000000:{at}:m-{group}-{at}");
+        account.put(fifo, message.in_group(group, place));
+    }
+    let waiting = "wait for these messages: order-7, order-8; `dlq blocks` lists all";
+    list(&[]).says(waiting);
+    list(&["--all"]).says(waiting);
+    for at in 0..10 {
+        let message = NewMessage::new(format!("m-1{at}"), "{}");
+        let place = format!("sqs-once:1790000000000:0:m-1{at}");
+        account.put(fifo, message.in_group(format!("order-1{at}"), place));
+    }
+    list(&[]).says("order-18, order-19, …; `dlq blocks`");
+}
