@@ -6,12 +6,11 @@
 #[allow(dead_code, reason = "only the tests use all of it")]
 mod examples;
 
-use sqs_once_doctor::RULES;
 use std::path::PathBuf;
 
 fn main() {
     let folder = PathBuf::from(std::env::args_os().nth(1).unwrap());
-    for rule in RULES {
+    for rule in examples::rules() {
         examples::write(rule.id, "bad", &folder.join(rule.id));
     }
 }

@@ -1,7 +1,7 @@
 //! What consumes which queue of a deployment.
 
 use crate::field::Field;
-use crate::model::{Deployment, Function, Key, Mapping, Queue, Statement, Table, Target};
+use crate::model::{Bus, Deployment, Function, Key, Mapping, Queue, Statement, Table, Target};
 
 /// An enabled event source mapping with its function and its queue.
 #[derive(Debug, Clone, Copy)]
@@ -114,6 +114,11 @@ impl Deployment {
         let queue = self.queue(consumer.function?.reference("SQS_ONCE_DLQ_URL"))?;
         let is_source = consumer.queue.is_some_and(|it| it.site == queue.site);
         (!is_source).then_some(queue)
+    }
+
+    pub(crate) fn bus(&self, target: &Field<Target>) -> Option<&Bus> {
+        let target = target.known()?;
+        self.buses.iter().find(|it| target.is(&it.site.id))
     }
 
     /// The target queue, if it is in the deployment.

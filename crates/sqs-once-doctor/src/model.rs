@@ -26,7 +26,9 @@ pub struct Deployment {
     pub senders: Vec<Sender>,
     /// Pipes of EventBridge.
     pub pipes: Vec<Pipe>,
-    /// Subscribers of EventBridge's custom event buses.
+    /// EventBridge's custom event buses.
+    pub buses: Vec<Bus>,
+    /// Their subscribers.
     pub subscribers: Vec<Subscriber>,
     /// References to queues that need an ARN, a URL or a name.
     pub references: Vec<Reference>,
@@ -484,11 +486,28 @@ impl Metric {
     };
 }
 
+/// A custom event bus.
+#[derive(Debug, Clone)]
+pub struct Bus {
+    /// Its name and position.
+    pub site: Site,
+    /// `StorageConfiguration.RetentionPeriodInDays`.
+    pub retention_days: Field<u64>,
+}
+
 /// A subscriber of a custom event bus.
 #[derive(Debug, Clone)]
 pub struct Subscriber {
     /// Its name and position.
     pub site: Site,
+    /// `EventBusArn`.
+    pub bus: Field<Target>,
+    /// The permissions of its role.
+    pub permissions: Permissions,
+    /// `StartingPosition`.
+    pub start: Field<String>,
+    /// Whether the plan deletes it and then creates it anew. A template does not say.
+    pub is_replaced: bool,
     /// `InvokeConfiguration.TargetArn`.
     pub target: Field<Target>,
     /// `OnFailureConfiguration.Arn`.

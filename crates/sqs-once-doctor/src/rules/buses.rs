@@ -1,8 +1,13 @@
 //! Subscribers of custom event buses that send to queues.
 
-use super::Problem;
+use super::settings::{DAY, RETENTION, in_days, lives};
+use super::{Problem, words};
+use crate::consumers::Consumer;
+use crate::iam::ENCRYPT;
 use crate::model::{Deployment, Queue, Subscriber};
 use crate::remedy::Remedy;
+use crate::variables::duration_from;
+use std::time::Duration;
 
 const OWN_QUEUE: &str = "Give the subscriber a queue of its own for its failures:\n\
                          OnFailureConfiguration: { Arn: the ARN of that queue }\n\
@@ -76,4 +81,84 @@ pub(super) fn order_lost(deployment: &Deployment, subscriber: &Subscriber) -> Op
     );
     let place = subscriber.site.place_of(&subscriber.order);
     (is_ordered && is_standard).then(|| Problem::at(place, message, remedy))
+}
+
+/// Finds a function that forgets keys while a bus can still replay their events. A shorter time is for another rule.
+pub(super) fn replay_outlives_keys(
+    deployment: &Deployment,
+    consumer: Consumer<'_>,
+) -> Option<Problem> {
+    let (function, source) = consumer.function.zip(consumer.queue)?;
+    let variable = function.variable(RETENTION);
+    let kept = duration_from(variable.known()?)?;
+    let sends = |it: &&Subscriber| queue(deployment, it).is_some_and(|it| it.site == source.site);
+    let subscribers = deployment.subscribers.iter().filter(sends);
+    let buses = subscribers.filter_map(|it| deployment.bus(&it.bus));
+    let days = buses.filter_map(|it| Some((it.retention_days.known()?, &it.site.id)));
+    let (days, bus) = days.max()?;
+    let replayed = Duration::from_secs(days.checked_mul(DAY)?);
+    let copy: Duration = lives(deployment, source)?.into_iter().sum();
+    let needed = replayed.checked_add(copy)?;
+    let message = format!(
+        "The function {} remembers keys for {}; the bus {bus} can replay events for {}, and a message of the queue {} \
+         lives up to {}.",
+        function.site.id,
+        words(kept),
+        words(replayed),
+        source.site.id,
+        words(copy)
+    );
+    let problem = || Problem::variable(variable, function, RETENTION, &in_days(needed), message);
+    (copy..needed).contains(&kept).then(problem)
+}
+
+/// Finds a subscriber whose role may not send to its queues, or may not use their keys.
+pub(super) fn permission_missing(deployment: &Deployment) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for subscriber in &deployment.subscribers {
+        let queues = [&subscriber.target, &subscriber.failures];
+        for queue in queues.into_iter().filter_map(|it| deployment.queue(it)) {
+            let mut need = |id: &str, actions: &[&str]| {
+                let may = |action: &&&str| subscriber.permissions.may(action, id);
+                let missing = actions.iter().filter(|it| !may(it)).copied();
+                let missing: Vec<&str> = missing.collect();
+                if !missing.is_empty() {
+                    let message = format!(
+                        "The role of the subscriber {} does not allow {} on {id}.",
+                        subscriber.site.id,
+                        missing.join(", ")
+                    );
+                    let remedy = Remedy::Advice(
+                        "Allow the role the actions in one of its policies, with the ARN as the resource.",
+                    );
+                    problems.push(Problem::at(&subscriber.site.place, message, remedy));
+                }
+            };
+            need(&queue.site.id, &["sqs:SendMessage"]);
+            // Another key's policy may admit the role itself.
+            if let Some(key) = deployment.key(&queue.key).filter(|key| key.delegates) {
+                need(&key.site.id, &ENCRYPT);
+            }
+        }
+    }
+    problems
+}
+
+/// Finds a subscriber that a plan replaces, so that events between the two are not delivered.
+pub(super) fn replaced(deployment: &Deployment, subscriber: &Subscriber) -> Option<Problem> {
+    let queue = queue(deployment, subscriber)?;
+    let message = format!(
+        "The plan deletes the subscriber {} to the queue {} and creates it anew.",
+        subscriber.site.id, queue.site.id
+    );
+    let remedy = Remedy::Advice(
+        "Create a subscriber of another name beside it, and delete this one later.\n\
+         Or let the new one start before the deployment: starting_position = \"POINT_IN_TIME\"",
+    );
+    let is_back = subscriber
+        .start
+        .known()
+        .is_some_and(|it| it == "POINT_IN_TIME");
+    let is_found = subscriber.is_replaced && !is_back;
+    is_found.then(|| Problem::at(&subscriber.site.place, message, remedy))
 }

@@ -4,32 +4,40 @@ use super::{Problem, Setting, words};
 use crate::consumers::Consumer;
 use crate::field::Field;
 use crate::manifest::Aborting;
-use crate::model::{Deployment, Function};
+use crate::model::{Deployment, Function, Queue};
 use crate::remedy::Remedy;
 use crate::variables::{duration_from, is_unknown, nearest, switch_from};
 use std::time::Duration;
 
-const DAY: u64 = 24 * 3600;
+pub(super) const DAY: u64 = 24 * 3600;
 
 /// How long the library remembers keys without a setting.
 const DEFAULT_RETENTION: Duration = Duration::from_secs(28 * DAY);
 
+pub(super) const RETENTION: &str = "SQS_ONCE_RETENTION";
+
+/// How long a message lives in a queue, in its dead-letter queue, and in the queue after a redrive.
+pub(super) fn lives(deployment: &Deployment, queue: &Queue) -> Option<[Duration; 3]> {
+    let source = queue.retained()?;
+    match deployment.queue(&queue.dead_letter_queue) {
+        Some(dead_letters) => Some([source, dead_letters.retained()?, source]),
+        None if queue.dead_letter_queue.is_missing() => {
+            Some([source, Duration::ZERO, Duration::ZERO])
+        }
+        None => None,
+    }
+}
+
 pub(super) fn retention(deployment: &Deployment, consumer: Consumer<'_>) -> Option<Problem> {
-    const NAME: &str = "SQS_ONCE_RETENTION";
     let (function, queue) = consumer.function.zip(consumer.queue)?;
-    let variable = function.variable(NAME);
+    let variable = function.variable(RETENTION);
     let (kept, default) = match variable {
         Field::Missing if function.uses_sqs_once() => (DEFAULT_RETENTION, " by default"),
         _ => (duration_from(variable.known()?)?, ""),
     };
-    let source = queue.retained()?;
-    let (dead_letters, redriven) = match deployment.queue(&queue.dead_letter_queue) {
-        Some(dead_letters) => (dead_letters.retained()?, source),
-        None if queue.dead_letter_queue.is_missing() => (Duration::ZERO, Duration::ZERO),
-        None => return None,
-    };
+    let [source, dead_letters, redriven] = lives(deployment, queue)?;
     let needed = source + dead_letters + redriven;
-    let days = format!("{}d", needed.as_secs().div_ceil(DAY));
+    let days = in_days(needed);
     let message = format!(
         "The function {} remembers keys for {}{default}; a message of the queue {} lives up to {} in it, {} in its dead-letter \
          queue and {} after a redrive.",
@@ -40,7 +48,12 @@ pub(super) fn retention(deployment: &Deployment, consumer: Consumer<'_>) -> Opti
         words(dead_letters),
         words(redriven)
     );
-    (kept < needed).then(|| Problem::variable(variable, function, NAME, &days, message))
+    (kept < needed).then(|| Problem::variable(variable, function, RETENTION, &days, message))
+}
+
+/// A retention of at least this duration.
+pub(super) fn in_days(needed: Duration) -> String {
+    format!("{}d", needed.as_secs().div_ceil(DAY))
 }
 
 pub(super) fn disabled(function: &Function) -> Option<Problem> {

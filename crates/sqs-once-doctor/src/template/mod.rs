@@ -127,8 +127,9 @@ impl<'a> Template<'a> {
                     deployment.alarms.push(alarm);
                 }
                 "AWS::Pipes::Pipe" => deployment.pipes.push(self.pipe(resource)),
+                "AWS::EventsV2::EventBus" => deployment.buses.push(senders::bus(resource)),
                 "AWS::EventsV2::Subscriber" => {
-                    deployment.subscribers.push(senders::subscriber(resource))
+                    deployment.subscribers.push(self.subscriber(resource))
                 }
                 "AWS::CloudFormation::Stack" | "AWS::Serverless::Application" => {
                     deployment.has_more = true;

@@ -1,4 +1,4 @@
-//! Permissions that a template grants to a function.
+//! Permissions that a template grants to a function, or to another role.
 
 use super::Resource;
 use super::evaluate::{Evaluator, place};
@@ -30,30 +30,25 @@ pub(super) fn of_function<'a>(
         // The role is defined elsewhere.
         _ => return Permissions::default(),
     };
-    for (id, resource) in &evaluator.resources {
-        let kind = resource.get("Type").and_then(Node::scalar);
-        let path: Path = vec!["Resources".into(), (*id).into(), "Properties".into()];
-        let Some(properties) = resource.get("Properties") else {
-            continue;
-        };
-        let properties = evaluator.view(properties, path);
-        match kind {
-            Some("AWS::IAM::Role") if *id == role_id => reader.role(&properties),
-            Some("AWS::IAM::Policy" | "AWS::IAM::ManagedPolicy" | "AWS::IAM::RolePolicy")
-                if is_attached(&properties, &role_id) =>
-            {
-                reader.document(&properties.get("PolicyDocument"));
-            }
-            Some("AWS::Serverless::Connector") => reader.permissions.is_complete = false,
-            _ => {}
-        }
-        reader.permissions.is_complete &= resource.get("Connectors").is_none();
-    }
+    reader.all_of(&role_id);
     // The role is a parameter, or the template does not define it.
     let has_role = evaluator.resources.contains_key(&*role_id);
     if !has_role && !is_sam {
         return Permissions::default();
     }
+    reader.permissions
+}
+
+/// The permissions of a role, if the template defines it.
+pub(super) fn of_role<'a>(evaluator: &'a Evaluator<'a>, role: &Field<Target>) -> Permissions {
+    let Some(id) = evaluator.of_type(role, "AWS::IAM::Role") else {
+        return Permissions::default();
+    };
+    let mut reader = Reader {
+        evaluator,
+        permissions: Permissions::complete(),
+    };
+    reader.all_of(id);
     reader.permissions
 }
 
@@ -86,6 +81,30 @@ impl<'a> Reader<'a> {
             Field::Missing => {}
         }
         Vec::new()
+    }
+
+    /// The policies of a role, and those attached to it.
+    fn all_of(&mut self, role: &str) {
+        let evaluator = self.evaluator;
+        for (id, resource) in &evaluator.resources {
+            let kind = resource.get("Type").and_then(Node::scalar);
+            let path: Path = vec!["Resources".into(), (*id).into(), "Properties".into()];
+            let Some(properties) = resource.get("Properties") else {
+                continue;
+            };
+            let properties = evaluator.view(properties, path);
+            match kind {
+                Some("AWS::IAM::Role") if *id == role => self.role(&properties),
+                Some("AWS::IAM::Policy" | "AWS::IAM::ManagedPolicy" | "AWS::IAM::RolePolicy")
+                    if is_attached(&properties, role) =>
+                {
+                    self.document(&properties.get("PolicyDocument"));
+                }
+                Some("AWS::Serverless::Connector") => self.permissions.is_complete = false,
+                _ => {}
+            }
+            self.permissions.is_complete &= resource.get("Connectors").is_none();
+        }
     }
 
     fn role(&mut self, role: &View<'a>) {

@@ -1,8 +1,8 @@
 //! The services of a template that send to queues, and pipes that read from them.
 
-use super::{Resource, Template};
+use super::{Resource, Template, permissions};
 use crate::iam::{EVENT_BRIDGE, S3, SNS};
-use crate::model::{Deployment, Form, Pipe, Sender, Subscriber};
+use crate::model::{Bus, Deployment, Form, Pipe, Sender, Subscriber};
 
 impl<'a> Template<'a> {
     /// Adds what a topic, a subscription, a bucket or a rule sends to.
@@ -52,16 +52,29 @@ impl<'a> Template<'a> {
             site: resource.site,
         }
     }
+
+    pub(super) fn subscriber(&self, resource: Resource<'a>) -> Subscriber {
+        let invoke = resource.at(&["InvokeConfiguration"]);
+        let deduplication_id = invoke.dig(&["SqsParameters", "MessageDeduplicationId"]);
+        let role = invoke.get("RoleArn").target();
+        Subscriber {
+            bus: resource.at(&["EventBusArn"]).target(),
+            permissions: permissions::of_role(self.evaluator, &role),
+            start: resource.at(&["StartingPosition"]).literal(),
+            is_replaced: false,
+            target: invoke.get("TargetArn").target(),
+            failures: resource.at(&["OnFailureConfiguration", "Arn"]).target(),
+            order: resource.at(&["Type"]).literal(),
+            deduplication_id: deduplication_id.literal(),
+            site: resource.site,
+        }
+    }
 }
 
-pub(super) fn subscriber(resource: Resource<'_>) -> Subscriber {
-    let parameters = ["InvokeConfiguration", "SqsParameters"];
-    let parameters = resource.at(&parameters);
-    Subscriber {
-        target: resource.at(&["InvokeConfiguration", "TargetArn"]).target(),
-        failures: resource.at(&["OnFailureConfiguration", "Arn"]).target(),
-        order: resource.at(&["Type"]).literal(),
-        deduplication_id: parameters.get("MessageDeduplicationId").literal(),
+pub(super) fn bus(resource: Resource<'_>) -> Bus {
+    let retention = ["StorageConfiguration", "RetentionPeriodInDays"];
+    Bus {
+        retention_days: resource.at(&retention).number(),
         site: resource.site,
     }
 }

@@ -23,7 +23,7 @@ const DEEPEST: usize = 6;
 const ROUNDS: usize = 25;
 
 /// The attributes that the provider computes.
-const COMPUTED: [&str; 14] = [
+const COMPUTED: [&str; 15] = [
     "arn",
     "id",
     "url",
@@ -38,6 +38,7 @@ const COMPUTED: [&str; 14] = [
     "endpoint",
     "dns_name",
     "hosted_zone_id",
+    "event_bus_arn",
 ];
 /// The computed attributes that a plan has in every resource.
 const IN_PLAN: [&str; 5] = ["arn", "id", "url", "invoke_arn", "qualified_arn"];
@@ -464,8 +465,9 @@ fn referred(body: &Body, context: &Context<'_>, address: &str, computed: &[&str]
         let (known, unknown) = arguments(body, &context);
         let text = |name: &&str| {
             // The name of a resource identifies it as its ID does, except that a queue's ID is its URL. A key's ID is its
-            // `key_id`.
+            // `key_id`. A bus has its ARN under its own name.
             let attribute = match *name {
+                "event_bus_arn" => "arn",
                 "name" if address.contains("aws_sqs_queue.") => "name",
                 "name" | "function_name" | "key_id" if computed == COMPUTED => "id",
                 name => name,

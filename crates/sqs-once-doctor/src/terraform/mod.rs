@@ -76,6 +76,7 @@ fn deployment(plan: &Value) -> Deployment {
             "aws_kms_key" => deployment.keys.push(of.kms_key()),
             "aws_cloudwatch_metric_alarm" => deployment.alarms.push(of.alarm()),
             "aws_pipes_pipe" => deployment.pipes.push(of.pipe()),
+            "awscc_eventsv2_event_bus" => deployment.buses.push(of.bus()),
             "awscc_eventsv2_subscriber" => deployment.subscribers.push(of.subscriber()),
             _ => deployment.senders.extend(of.senders()),
         }

@@ -31,7 +31,7 @@ impl Reader<'_> {
             references: Default::default(),
             has_async_dead_letters: !dead_letters.is_missing(),
             durable: self.block("durable_config"),
-            permissions: policies::of_function(self),
+            permissions: policies::of_role(self, &["role"]),
         };
         let known = self.field(&variables, |value| value.as_object().cloned());
         for (name, _) in known.known().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Permissions that a plan grants to a function.
+//! Permissions that a plan grants to a role.
 
 use super::Reader;
 use super::senders::form;
@@ -7,17 +7,17 @@ use crate::iam::{self, one_or_many};
 use crate::model::{Form, Permissions, Statement, Target};
 use serde_json::Value;
 
-/// The permissions of the function's role that the plan contains.
-pub(super) fn of_function(function: &Reader<'_>) -> Permissions {
+/// The permissions that the plan contains of the role that an attribute names.
+pub(super) fn of_role(from: &Reader<'_>, path: &[&str]) -> Permissions {
     let mut permissions = Permissions::complete();
-    let role = function.target(&["role"]);
+    let role = from.target(path);
     let role = role.known();
-    let Some(role) = role.and_then(|role| function.resources.of_kind(role, "aws_iam_role")) else {
+    let Some(role) = role.and_then(|role| from.resources.of_kind(role, "aws_iam_role")) else {
         return Permissions::default();
     };
     let role = role.address;
-    for resource in &function.resources.all {
-        let of = function.other(resource);
+    for resource in &from.resources.all {
+        let of = from.other(resource);
         let is_on_role = || match of.target(&["role"]) {
             Field::Known(target, _) => Some(target.is(role)),
             _ => None,

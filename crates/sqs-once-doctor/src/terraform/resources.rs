@@ -1,7 +1,7 @@
 //! The resources of a plan and their references.
 
 use crate::model::Target;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::HashMap;
 
 /// Deeper than real module nesting.
@@ -45,6 +45,8 @@ pub(crate) struct Resource<'a> {
     pub(crate) values: &'a Value,
     /// The values that are unknown until the apply.
     unknown: &'a Value,
+    /// Whether the plan deletes it and then creates it anew.
+    pub(crate) is_replaced: bool,
 }
 
 static NOTHING: Value = Value::Null;
@@ -59,18 +61,15 @@ pub(crate) fn block(value: &Value) -> &Value {
 
 impl<'a> Resources<'a> {
     pub(crate) fn of(plan: &'a Value) -> Self {
-        let unknown: HashMap<&str, &Value> = list(plan, "resource_changes")
-            .filter_map(|change| {
-                let unknown = change.get("change")?.get("after_unknown")?;
-                Some((change.get("address")?.as_str()?, unknown))
-            })
+        let changes: HashMap<&str, &Value> = list(plan, "resource_changes")
+            .filter_map(|change| Some((change.get("address")?.as_str()?, change.get("change")?)))
             .collect();
         let mut resources = Self {
             all: Vec::new(),
             configured: HashMap::new(),
         };
         if let Some(root) = plan["planned_values"].get("root_module") {
-            resources.add(root, &unknown, 0);
+            resources.add(root, &changes, 0);
         }
         if let Some(root) = plan["configuration"].get("root_module") {
             resources.configure(root, "", 0);
@@ -78,7 +77,7 @@ impl<'a> Resources<'a> {
         resources
     }
 
-    fn add(&mut self, module: &'a Value, unknown: &HashMap<&str, &'a Value>, depth: usize) {
+    fn add(&mut self, module: &'a Value, changes: &HashMap<&str, &'a Value>, depth: usize) {
         let prefix = module.get("address").and_then(Value::as_str);
         let prefix = prefix.map_or_else(String::new, |address| format!("{address}."));
         for resource in list(module, "resources") {
@@ -87,6 +86,7 @@ impl<'a> Resources<'a> {
                 (text("address"), text("type"), text("name"))
                 && text("mode") == Some("managed")
             {
+                let change = changes.get(address).copied().unwrap_or(&NOTHING);
                 self.all.push(Resource {
                     address,
                     module: prefix.clone(),
@@ -94,12 +94,13 @@ impl<'a> Resources<'a> {
                     name,
                     index: resource.get("index"),
                     values: resource.get("values").unwrap_or(&NOTHING),
-                    unknown: unknown.get(address).copied().unwrap_or(&NOTHING),
+                    unknown: &change["after_unknown"],
+                    is_replaced: change["actions"] == json!(["delete", "create"]),
                 });
             }
         }
         for child in list(module, "child_modules").filter(|_| depth < DEEPEST) {
-            self.add(child, unknown, depth + 1);
+            self.add(child, changes, depth + 1);
         }
     }
 
@@ -155,6 +156,7 @@ impl<'a> Resources<'a> {
                     | "aws_iam_policy"
                     | "aws_kms_key"
                     | "aws_kms_alias"
+                    | "awscc_eventsv2_event_bus"
             )
         };
         let named = self.all.iter().filter(is_relevant).filter(is_named);

@@ -1,9 +1,9 @@
 //! The services of a plan that send to queues, pipes that read from them, and references to queues.
 
-use super::Reader;
+use super::{Reader, policies};
 use crate::field::Field;
 use crate::iam::{self, EVENT_BRIDGE, S3, SNS};
-use crate::model::{Form, Pipe, Reference, Sender, Subscriber, Target};
+use crate::model::{Bus, Form, Pipe, Reference, Sender, Subscriber, Target};
 use serde_json::Value;
 
 impl Reader<'_> {
@@ -37,10 +37,21 @@ impl Reader<'_> {
         let (invoke, sqs) = ("invoke_configuration", "sqs_parameters");
         Subscriber {
             site: self.site(),
+            bus: self.target(&["event_bus_arn"]),
+            permissions: policies::of_role(self, &[invoke, "role_arn"]),
+            start: self.text(&["starting_position"]),
+            is_replaced: self.resource.is_replaced,
             target: self.target(&[invoke, "target_arn"]),
             failures: self.target(&["on_failure_configuration", "arn"]),
             order: self.text(&["type"]),
             deduplication_id: self.text(&[invoke, sqs, "message_deduplication_id"]),
+        }
+    }
+
+    pub(super) fn bus(&self) -> Bus {
+        Bus {
+            site: self.site(),
+            retention_days: self.number(&["storage_configuration", "retention_period_in_days"]),
         }
     }
 

@@ -3,6 +3,7 @@
 //! `tests/rules` has that deployment twice: as a template and in Terraform's language. Each other file lists parts of
 //! examples, each below its name: `-- RULE/bad.yaml --` or `-- RULE/good.tf --`.
 
+use sqs_once_doctor::{RULES, Rule};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,14 @@ pub(crate) fn cases() -> Vec<(String, String, String)> {
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules")
 }
+
+/// The rules that a template or a configuration can break, and those that only a plan can.
+pub(crate) fn rules() -> impl Iterator<Item = &'static Rule> {
+    RULES.iter().filter(|rule| rule.id != OF_PLANS)
+}
+
+/// The rule about a change, which only a plan has.
+pub(crate) const OF_PLANS: &str = "bus-subscriber-replaced";
 
 /// The names of all parts.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {

@@ -4,7 +4,7 @@
 
 use crate::examples;
 use fastrand::Rng;
-use sqs_once_doctor::{RULES, Source, sarif};
+use sqs_once_doctor::{Source, sarif};
 use std::fs;
 use std::path::Path;
 
@@ -14,7 +14,7 @@ const FIXED: usize = 40;
 
 /// The templates with findings, and the plans.
 fn texts() -> Vec<String> {
-    let templates = RULES.iter().map(|it| examples::template(it.id, "bad"));
+    let templates = examples::rules().map(|it| examples::template(it.id, "bad"));
     let plans = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans");
     let plans = fs::read_dir(plans).unwrap();
     let plans = plans.map(|plan| fs::read_to_string(plan.unwrap().path()).unwrap());

@@ -82,7 +82,7 @@ impl Case {
 
 #[test]
 fn every_rule_finds_what_breaks_it_where_it_is_and_nothing_else() {
-    for rule in RULES {
+    for rule in examples::rules() {
         let case = Case::new(rule.id, "bad");
         assert_eq!(case.findings(), case.marked(), "{}", rule.id);
         let is_found = case.marked().iter().any(|(_, _, id)| id == rule.id);
@@ -130,7 +130,7 @@ fn as_json(node: &saphyr::YamlOwned) -> Value {
 
 #[test]
 fn every_rule_finds_the_same_in_a_template_of_json() {
-    for rule in RULES {
+    for rule in examples::rules() {
         for name in ["bad", "good"] {
             let case = Case::new(rule.id, name);
             let text = fs::read_to_string(case.template()).unwrap();
@@ -144,7 +144,7 @@ fn every_rule_finds_the_same_in_a_template_of_json() {
 
 #[test]
 fn every_rule_finds_what_breaks_it_in_terraforms_language_and_in_a_plan() {
-    for rule in RULES {
+    for rule in examples::rules() {
         for name in ["bad", "good"] {
             let case = Case::new(rule.id, name);
             let folder = case.folder.path();
@@ -185,7 +185,7 @@ fn no_example_is_of_a_rule_that_is_not_there() {
 
 #[test]
 fn what_is_fixed_is_found_no_more_and_fixing_again_changes_nothing() {
-    for rule in RULES {
+    for rule in examples::rules() {
         let case = Case::new(rule.id, "bad");
         let before = case.source().examine().unwrap();
         let is_own = |it: &Finding| it.rule.id == rule.id;
@@ -207,7 +207,7 @@ fn what_is_fixed_is_found_no_more_and_fixing_again_changes_nothing() {
 
 #[test]
 fn a_fix_keeps_every_line_that_it_is_not_about() {
-    for rule in RULES {
+    for rule in examples::rules() {
         let case = Case::new(rule.id, "bad");
         let before = fs::read_to_string(case.template()).unwrap();
         case.fix();
@@ -223,7 +223,7 @@ fn a_fix_keeps_every_line_that_it_is_not_about() {
 
 #[test]
 fn every_finding_has_a_snippet_and_every_rule_its_words() {
-    for rule in RULES {
+    for rule in examples::rules() {
         assert!(rule.why.ends_with('.'), "{}", rule.why);
         assert!(rule.url.starts_with("https://"), "{}", rule.url);
         assert!(

@@ -1,5 +1,7 @@
 //! Plans in the JSON of `terraform show -json`.
 
+use crate::examples::OF_PLANS;
+use serde_json::{Value, json};
 use sqs_once_doctor::{Finding, Source};
 use std::path::{Path, PathBuf};
 
@@ -90,6 +92,44 @@ fn the_snippets_are_of_terraforms_language() {
     assert_eq!(visibility.unwrap().snippet, snippet);
     let is_for_plan = |it: &Finding| !it.is_fixable && it.place.position.is_none();
     assert!(findings.iter().all(is_for_plan));
+}
+
+/// A subscriber of an event bus in a plan with these actions, and what it says of its start.
+fn subscriber(actions: &[&str], start: &str) -> Vec<String> {
+    let resource = |kind: &str, values: Value| {
+        json!({
+            "address": format!("{kind}.orders"), "mode": "managed", "type": kind, "name": "orders", "values": values,
+        })
+    };
+    let queue = "arn:aws:sqs:eu-central-1:111122223333:orders";
+    let subscriber = json!({
+        "starting_position": start,
+        "invoke_configuration": {"target_arn": queue, "role_arn": "arn:aws:iam::111122223333:role/bus"},
+        "on_failure_configuration": {"arn": "arn:aws:sqs:eu-central-1:111122223333:failures"},
+    });
+    let resources = [
+        resource("aws_sqs_queue", json!({"arn": queue})),
+        resource("awscc_eventsv2_subscriber", subscriber),
+    ];
+    let change = json!({"actions": actions, "after_unknown": {}});
+    let plan = json!({
+        "planned_values": {"root_module": {"resources": resources}},
+        "resource_changes": [{"address": "awscc_eventsv2_subscriber.orders", "change": change}],
+    });
+    let source = Source::new(Path::new("plan.json"), plan.to_string());
+    let findings = source.examine().unwrap().into_iter();
+    let finding = |it: Finding| format!("{} {}", it.rule.id, it.place.resource);
+    findings.map(finding).collect()
+}
+
+#[test]
+fn a_plan_that_deletes_a_subscriber_before_it_creates_it_anew_is_found() {
+    let replaced = format!("{OF_PLANS} awscc_eventsv2_subscriber.orders");
+    assert_eq!(subscriber(&["delete", "create"], "LATEST"), [replaced]);
+    // The new one reads what the old one missed, or is there first.
+    assert_eq!(subscriber(&["delete", "create"], "POINT_IN_TIME"), [""; 0]);
+    assert_eq!(subscriber(&["create", "delete"], "LATEST"), [""; 0]);
+    assert_eq!(subscriber(&["update"], "LATEST"), [""; 0]);
 }
 
 fn configuration(name: &str) -> PathBuf {
