@@ -69,7 +69,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
         for span in context.event_scope(event).into_iter().flatten() {
             if let Some(fields) = span.extensions().get::<Object>() {
                 for (name, member) in fields.members() {
-                    if !line.has(name) && !(is_of_message && OF_INVOCATION.contains(&name)) {
+                    let is_left_out = is_of_message && OF_INVOCATION.contains(&name);
+                    if !is_left_out && !line.has(name) {
                         line.push(name, member);
                     }
                 }
