@@ -159,11 +159,15 @@ impl ClaimRequests<'_, '_> {
 impl Requests for ClaimRequests<'_, '_> {
     type Entry = Candidate;
     type Answer = (Candidate, Decision);
-    type Needs = (Mode, bool);
+    type Needs = (Mode, bool, bool);
 
     fn needs(&self, candidate: &Candidate) -> Self::Needs {
         let rules = self.0.rules_of(candidate);
-        (rules.mode, candidate.other_id.is_some())
+        (
+            rules.mode,
+            candidate.other_id.is_some(),
+            candidate.reads_first,
+        )
     }
 
     fn full(&self, candidate: &Candidate) -> usize {

@@ -11,6 +11,7 @@ use tracing::{Instrument, Span, debug_span};
 use crate::failed::Cause;
 use crate::guarded::caught;
 use crate::handler::{PrepareError, PrepareResult, Prepared, Preparing, Waits, Work};
+use crate::idempotency::Mode;
 use crate::key::{BusinessKey, Fingerprint, KeyError};
 use crate::record::{BodyMemory, HeldMemory, Message, Reserved};
 use crate::report::{Code, Reason, Report, Untried};
@@ -178,6 +179,7 @@ impl Batch<'_> {
             record.sent_at = completed.note(&self.ledger.messages[record.at]);
         }
         let lease_until = self.deadline.lease_until;
+        let claims = matches!(idempotency.mode, Mode::ClaimFirst | Mode::ClaimedWrites);
         Ok(Candidate {
             route,
             key,
@@ -185,7 +187,7 @@ impl Batch<'_> {
             claim: idempotency.new_claim(self.next_owner(), item, fingerprint, lease_until),
             sent_at: record.sent_at,
             follows_unknown: false,
-            reads_first: self.is_likely_known(record),
+            reads_first: claims && self.is_likely_known(record),
         })
     }
 

@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-use futures_util::future::join;
-
-use crate::key::ItemId;
 use crate::store::{Answers, Begun, Claim, Claimed, Fence, Item, OpenTransaction, StoreError};
 use crate::time::Timestamp;
 
@@ -19,11 +16,12 @@ pub(crate) type Admitted = (Admission, Option<Box<dyn OpenTransaction>>);
 type AllAdmitted = (Answers<Admission>, Option<Box<dyn OpenTransaction>>);
 
 /// Decides for each claim whether its record may run. Keys in the cache cost no request. The claims of all consumers share
-/// a request, because their store is the same. All of them have one mode.
+/// a request, because their store is the same. All of them have one mode, and are read first or not.
 ///
 /// The answer is `None` if the caller sends the claim again: an item refused the claim although its key is free, and the
-/// claim now replaces this item, or the key was read first and has no item. A claim that was written and then refused by its key's other id gets a new owner for its next
-/// attempt, and its end is returned: the caller sends it, and no record waits for it.
+/// claim now replaces this item, or the key was read first and is free. A claim that was written and then refused by its
+/// key's other id gets a new owner for its next attempt, and its end is returned: the caller sends it, and no record waits
+/// for it.
 pub(crate) async fn admit(
     asked: &mut [Asked<'_>],
 ) -> (Answers<Option<Admission>>, Vec<PendingSettlement>) {
@@ -39,33 +37,17 @@ pub(crate) async fn admit(
     if let Some(&(first, _)) = open.first() {
         let rules = asked[first].rules;
         let claims = open.iter().map(|&(at, _)| &*asked[at].claim);
-        if rules.mode == Mode::RecordAfter {
+        if rules.mode == Mode::RecordAfter || *asked[first].reads_first {
             let ids: Vec<_> = claims.map(|claim| claim.id.clone()).collect();
             let found = rules.driver.store.read(&ids).await;
             for ((at, asked_at), answer) in open.into_iter().zip(all_of(ids.len(), found)) {
-                let one = &asked[at];
-                let found = |found| Some(one.rules.found(one.claim, found, asked_at));
-                answers[at] = answer.map(found);
-            }
-        } else {
-            // A lone claim is refused by its item, which a read would cost as much time to find.
-            let reads_first = |at: usize| open.len() > 1 && *asked[at].reads_first;
-            let (read, claimed): (Vec<_>, Vec<_>) =
-                open.iter().copied().partition(|&(at, _)| reads_first(at));
-            let ids: Vec<_> = read
-                .iter()
-                .map(|&(at, _)| asked[at].claim.id.clone())
-                .collect();
-            let claims: Vec<_> = claimed
-                .iter()
-                .map(|&(at, _)| asked[at].claim.clone())
-                .collect();
-            let (found, answered) = join(read_any(rules, &ids), claim_any(rules, &claims)).await;
-            for ((at, asked_at), answer) in read.into_iter().zip(found) {
                 let one = &mut asked[at];
                 answers[at] = answer.map(|found| one.read(found, asked_at));
             }
-            for ((at, asked_at), answer) in claimed.into_iter().zip(answered) {
+        } else {
+            let claims: Vec<_> = claims.cloned().collect();
+            let claimed = rules.driver.store.claim(&claims).await;
+            for ((at, asked_at), answer) in open.into_iter().zip(all_of(claims.len(), claimed)) {
                 let one = &mut asked[at];
                 answers[at] = answer.map(|claimed| one.claimed(claimed, asked_at));
             }
@@ -75,25 +57,12 @@ pub(crate) async fn admit(
     (answers, refused)
 }
 
-/// Reads these ids, if there are any.
-async fn read_any(rules: &KeyRules, ids: &[ItemId]) -> Answers<Option<Item>> {
-    match ids.is_empty() {
-        true => Vec::new(),
-        false => all_of(ids.len(), rules.driver.store.read(ids).await),
-    }
-}
-
-/// Sends these claims, if there are any.
-async fn claim_any(rules: &KeyRules, claims: &[Claim]) -> Answers<Claimed> {
-    match claims.is_empty() {
-        true => Vec::new(),
-        false => all_of(claims.len(), rules.driver.store.claim(claims).await),
-    }
-}
-
 impl Asked<'_> {
-    /// Decides by a key that was read before it is claimed. Without an item, the claim is sent as it is.
+    /// Decides by a key that was read. Without an item, a key that was read before it is claimed is claimed now.
     fn read(&mut self, found: Option<Item>, asked_at: Timestamp) -> Option<Admission> {
+        if self.rules.mode == Mode::RecordAfter {
+            return Some(self.rules.found(self.claim, found, asked_at));
+        }
         *self.reads_first = false;
         self.claimed(Claimed::Refused(Box::new(found?)), asked_at)
     }
