@@ -20,18 +20,26 @@ FOLDER = OUT / "new"
 TEMPLATE = ROOT / "crates" / "cargo-sqs-once" / "template"
 # Each option of `cargo sqs-once new`, with its name in the template.
 QUEUES = {"standard": [], "fifo": ["--fifo"]}
-SOURCES = {"sqs": [], "sns": ["--source", "sns"]}
+SOURCES = {"sqs": [], "sns": ["--source", "sns"], "bus": ["--source", "bus"]}
 EFFECTS = {"elsewhere": [], "dynamodb": ["--effect", "dynamodb"], "postgres": ["--effect", "postgres"]}
-VARIANTS = {f"new-{'-'.join(choices)}": choices for choices in itertools.product(QUEUES, SOURCES, EFFECTS)}
 # For each two choices of different options, one of these has both.
 BUILT = [
     "new-standard-sqs-elsewhere",
     "new-fifo-sns-elsewhere",
+    "new-standard-bus-elsewhere",
     "new-standard-sqs-dynamodb",
     "new-fifo-sns-dynamodb",
+    "new-fifo-bus-dynamodb",
     "new-standard-sns-postgres",
     "new-fifo-sqs-postgres",
+    "new-standard-bus-postgres",
 ]
+# All, except that those are enough for the event bus.
+VARIANTS = {
+    name: choices
+    for choices in itertools.product(QUEUES, SOURCES, EFFECTS)
+    if (name := f"new-{'-'.join(choices)}") in BUILT or "bus" not in choices
+}
 ENV = {**os.environ, **LOOPBACK_ONLY_ENV}
 DATABASE_USER = (
     "arn:${AWS::Partition}:rds-db:${AWS::Region}:${AWS::AccountId}:dbuser:${DatabaseResourceId}/${DatabaseUser}"
@@ -98,6 +106,24 @@ def same(iac, sources, by_design):
     print(f"{len(VARIANTS)} projects deploy by {iac} what they deploy by SAM, except {len(by_design)} kinds of lines")
 
 
+def written(value):
+    """What a property says, whatever the case of its names, and without references."""
+    if isinstance(value, dict) and not {"Ref", "Fn::GetAtt"} & value.keys():
+        return {name.replace("_", "").lower(): written(it) for name, it in value.items()}
+    return "a reference" if isinstance(value, dict) or "${" in str(value) else value
+
+
+def same_bus(iac, buses):
+    """Checks that the event buses and subscribers of variants have the properties of those in their SAM templates."""
+    for name, (_, source, _) in VARIANTS.items():
+        if source == "bus":
+            resources = json.loads((FOLDER / f"{name}.transformed.json").read_text())["Resources"]
+            for sam, other in zip((resources[it]["Properties"] for it in ("Bus", "Subscriber")), buses(name), strict=True):
+                # CDK knows the stack's name.
+                sam, other = ({**written(it), "name": ""} for it in (sam, other))
+                assert sam == other, f"{name}: SAM and {iac} differ in {sam} and {other}"
+
+
 def share(names):
     """Makes projects reuse this workspace's builds. Each project chooses the features of our own packages."""
     for name in names:
@@ -143,12 +169,14 @@ def invoke(new, name, outcomes, deployment):
 
 def check(name, template):
     """Checks what the doctor's rules leave out: the alarms, the topic, and that the role allows only these actions."""
-    _, source, effect = VARIANTS[name]
+    queue, source, effect = VARIANTS[name]
     expected = {"Processed", "Failed", "Terminal", "Duplicates", "RecordsReceived", "PayloadMismatch", "StoreErrors"}
     expected |= {"BreakerOpened"}
     # Without leases, none can be lost.
     assert check_own_metrics(template) == expected | ({"LeaseLost"} if effect == "elsewhere" else set())
     check_kept(template)
+    if source == "bus":
+        check_bus(template["Resources"], queue == "fifo")
     assert bool(of_type(template, "SNS::Topic")) == (source == "sns")
     for subscription in of_type(template, "SNS::Subscription").values():
         assert not subscription["RawMessageDelivery"], "the function opens the envelope"
@@ -179,6 +207,20 @@ def check(name, template):
         '"*"': {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
         **polled(template),
     }, granted(template)
+
+
+def check_bus(resources, is_fifo):
+    """Checks the resources of the event bus, and removes those that other checks would take for the function's."""
+    queues = [{"Fn::GetAtt": [name, "Arn"]} for name in ("Queue", "UndeliveredEvents")]
+    (policy,) = resources.pop("SubscriberRole")["Properties"]["Policies"]
+    (statement,) = policy["PolicyDocument"]["Statement"]
+    assert statement == {"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": queues}
+    undelivered = resources.pop("UndeliveredEvents")["Properties"]
+    name = {"Fn::GetAtt": ["UndeliveredEvents", "QueueName"]}
+    assert resources["UndeliveredEventsAlarm"]["Properties"]["Dimensions"] == [{"Name": "QueueName", "Value": name}]
+    subscriber = resources["Subscriber"]["Properties"]
+    assert (subscriber.get("Type") == "FIFO") == is_fifo == undelivered.get("FifoQueue", False)
+    assert subscriber["Transformer"] == {"Type": "WITH_METADATA"}, "the function opens the envelope"
 
 
 def templates(new):

@@ -8,7 +8,7 @@ import subprocess
 import tarfile
 
 from local import OUT, ROOT, built
-from new import ENV, VARIANTS, contents, generate, same
+from new import ENV, VARIANTS, contents, generate, same, same_bus
 from npm import installed, packed
 
 MODULE = ROOT / "deploy" / "terraform"
@@ -141,12 +141,13 @@ def check_provider(configurations):
     kinds = set()
     for blocks in configurations.values():
         kinds |= set(blocks.get("resource", {})) | {f"data.{kind}" for kind in blocks.get("data", {})}
-    known, faults, checked = schemas(kinds), [], 0
+    # The types of awscc are in a package of 100 MB only. `main` compares its resources with CloudFormation's.
+    known, faults, checked = schemas({kind for kind in kinds if not kind.startswith("awscc_")}), [], 0
     for folder, blocks in configurations.items():
         place = folder.relative_to(ROOT)
         declared = {"data." * (group == "data") + kind: named for group in ("resource", "data") for kind, named in blocks.get(group, {}).items()}
-        for kind, named in declared.items():
-            for name, bodies in named.items():
+        for kind in declared.keys() & known.keys():
+            for name, bodies in declared[kind].items():
                 checked += len(bodies)
                 faults += [f"{place}: {kind}.{name}: {fault}" for body in bodies for fault in known[kind].faults(body)]
         locals_ = {name for one in blocks.get("locals", []) for name in one}
@@ -159,10 +160,10 @@ def check_provider(configurations):
             faults += [f"{place}: module.{name} needs {it}" for it, [its] in variables.items() if "default" not in its and it not in given]
         # Expressions are texts.
         text = json.dumps(blocks)
-        for kind, name, attribute in re.findall(r"(?<![\w.])((?:data\.)?(?:aws|archive)_\w+)\.(\w+)(?:\[[^\]]*\])?(?:\.(\w+))?", text):
+        for kind, name, attribute in re.findall(r"(?<![\w.])((?:data\.)?(?:aws|awscc|archive)_\w+)\.(\w+)(?:\[[^\]]*\])?(?:\.(\w+))?", text):
             if name not in declared.get(kind, {}):
                 faults.append(f"{place}: there is no {kind}.{name}")
-            elif attribute and attribute not in known[kind].attributes:
+            elif attribute and kind in known and attribute not in known[kind].attributes:
                 faults.append(f"{place}: {kind} has no attribute {attribute}")
         faults += [f"{place}: there is no var.{it}" for it in set(re.findall(r"\bvar\.(\w+)", text)) - set(blocks.get("variable", {}))]
         faults += [f"{place}: there is no local.{it}" for it in set(re.findall(r"\blocal\.(\w+)", text)) - locals_]
@@ -170,7 +171,14 @@ def check_provider(configurations):
             if output not in called.get(name, {}).get("output", {}):
                 faults.append(f"{place}: there is no module.{name}.{output}")
     assert not faults, "\n".join(faults)
-    print(f"{checked} resources and data sources of {len(kinds)} types: every argument, block and reference is the provider's")
+    print(f"{checked} resources and data sources of {len(known)} types: every argument, block and reference is the provider's")
+
+
+def buses(resources):
+    """The properties of an event bus and its subscriber. `awscc` names them after those of CloudFormation."""
+    for kind in "awscc_eventsv2_event_bus", "awscc_eventsv2_subscriber":
+        ((body,),) = resources[kind].values()
+        yield {name: value for name, value in body.items() if name not in META}
 
 
 def doctor(new):
@@ -187,8 +195,10 @@ def main():
     folders = {name: PROJECTS / name / "terraform" for name in VARIANTS}
     for name, folder in folders.items():
         assert contents(folder / "consumer") == contents(MODULE), f"{name} has another module"
-    check_provider(parse([MODULE, *folders.values()]))
+    configurations = parse([MODULE, *folders.values()])
+    check_provider(configurations)
     same("Terraform", folders, BY_DESIGN)
+    same_bus("Terraform", lambda name: buses(configurations[folders[name]]["resource"]))
     doctor(new)
 
 

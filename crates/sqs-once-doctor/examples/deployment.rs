@@ -26,8 +26,13 @@ struct Roles(BTreeMap<String, String>);
 impl Roles {
     fn of(deployment: &Deployment) -> Self {
         let mut roles = BTreeMap::new();
+        let is_of_bus = |queue: &Queue| {
+            let mut failures = deployment.subscribers.iter().map(|it| it.failures.known());
+            failures.any(|it| it.is_some_and(|to| to.is(&queue.site.id)))
+        };
         for queue in &deployment.queues {
             let role = match queue.dead_letter_queue {
+                _ if is_of_bus(queue) => "the queue of undelivered events",
                 Field::Missing => "the dead-letter queue",
                 _ => "the queue",
             };
@@ -55,9 +60,17 @@ impl Roles {
         });
         let senders = (deployment.senders.iter())
             .map(|it| format!("{} sends to {}", it.service, self.target(&it.queue)));
+        let subscribers = deployment.subscribers.iter().map(|it| {
+            let (queue, failures) = (self.target(&it.target), self.target(&it.failures));
+            let (order, id) = (value(&it.order), value(&it.deduplication_id));
+            format!(
+                "a subscriber sends to {queue} in order {order} by {id}, failures to {failures}"
+            )
+        });
         (functions.chain(mappings).chain(queues).chain(tables))
             .chain(alarms)
             .chain(senders)
+            .chain(subscribers)
             .collect()
     }
 

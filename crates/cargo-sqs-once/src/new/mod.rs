@@ -56,6 +56,8 @@ enum Origin {
     Sqs,
     /// An SNS topic is in front of the queue; the function unwraps its envelope
     Sns,
+    /// A custom event bus of EventBridge is in front of the queue; the function unwraps its envelope
+    Bus,
 }
 
 /// Where the effect of a message is.

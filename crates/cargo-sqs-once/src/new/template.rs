@@ -13,7 +13,7 @@ const SETTINGS: &str = "CargoLambda.toml";
 /// The user's choices.
 pub(super) struct Choices {
     pub(super) fifo: bool,
-    /// Where messages come from: `sqs` or `sns`.
+    /// Where messages come from: `sqs`, `sns` or `bus`.
     pub(super) source: String,
     /// Where a message takes effect: `elsewhere`, `dynamodb` or `postgres`.
     pub(super) effect: String,

@@ -5,7 +5,7 @@
 {%- endif %}
 //!
 //! A message is `{"order_id": "o-1001", "customer_id": "c-7", "article": "mug-blue", "pieces": 2}`
-{%- if source == "sns" %}, in SNS's envelope{% endif %}.
+{%- if source == "sns" %}, in SNS's envelope{% elsif source == "bus" %}, in the bus's envelope{% endif %}.
 
 mod order;
 {%- if effect == "dynamodb" %}
@@ -19,6 +19,8 @@ mod warehouse;
 
 {% if source == "sns" -%}
 use sqs_once::body::Sns;
+{% elsif source == "bus" -%}
+use sqs_once::body::EventBus;
 {% endif -%}
 {% if effect == "postgres" -%}
 use sqs_once::{Error, HandlerError, ResultExt};
@@ -37,7 +39,7 @@ use warehouse::Warehouse;
 {%- endif %}
 
 {% capture settings -%}
-key = order.order_id, namespace = "{{ project_name }}"{% if source == "sns" %}, envelope = Sns{% endif %}
+key = order.order_id, namespace = "{{ project_name }}"{% if source == "sns" %}, envelope = Sns{% elsif source == "bus" %}, envelope = EventBus{% endif %}
 {%- endcapture -%}
 {% if effect == "postgres" -%}
 /// Stores an order, reserves its pieces and completes its key in one transaction.

@@ -2,7 +2,7 @@
 //! Tests of the consumer as Lambda calls it, on the PostgreSQL of `TEST_DATABASE_URL`. Each test has its own schema.
 
 use lambda_runtime::{Context, LambdaEvent};
-{%- if source == "sns" %}
+{%- if source != "sqs" %}
 use serde_json::json;
 {%- endif %}
 use sqs_once::store::Timestamp;
@@ -19,7 +19,7 @@ use crate::reserve;
 {% if effect == "elsewhere" %}use std::time::Duration;
 
 {% endif %}
-{%- if source == "sns" -%}
+{%- if source != "sqs" -%}
 use serde_json::json;
 {% endif -%}
 use sqs_once::testing::{Bench, Event, Record};
@@ -52,6 +52,8 @@ fn of_pieces(id: &str, pieces: {% if effect == "postgres" %}i64{% else %}u32{% e
 
 {% if source == "sns" -%}
 /// The message as SNS sends it to the queue.
+{%- elsif source == "bus" -%}
+/// The message as the event bus's subscriber sends it to the queue.
 {%- else -%}
 /// The message as SQS stores it.
 {%- endif %}
@@ -65,6 +67,13 @@ fn message(order: &OrderPlaced) -> Record {
         "Timestamp": "2026-01-01T00:00:00.000Z",
     });
     Record::json(&notification){% if queue == "fifo" %}.fifo(&order.customer_id){% endif %}
+{%- elsif source == "bus" %}
+    let event = json!({
+        "Data": order,
+        "Metadata": {},
+        "SystemMetadata": { "ContentType": "application/json", "aws:DeliveryType": "LIVE" },
+    });
+    Record::json(&event){% if queue == "fifo" %}.fifo(&order.customer_id){% endif %}
 {%- elsif queue == "fifo" %}
     Record::json(order).fifo(&order.customer_id)
 {%- else %}

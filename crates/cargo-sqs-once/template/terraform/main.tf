@@ -77,6 +77,137 @@ resource "aws_sns_topic_subscription" "queue" {
   # The topic can't deliver before the queue's policy exists.
   depends_on = [module.consumer]
 }
+{%- elsif source == "bus" %}
+
+# ---- The event bus --------------------------------------------------------------------------
+
+resource "awscc_eventsv2_event_bus" "orders" {
+  name = var.name
+  # With a day of the subscriber's retries, and the 22 days that a copy of a message can live, as long as duplicates are
+  # recognised (28 days). To keep events for longer, raise the function's SQS_ONCE_RETENTION first.
+  storage_configuration = { retention_period_in_days = 5 }
+
+  # It keeps events, perhaps also those of other consumers. To delete the deployment, remove this block first.
+  lifecycle {
+    prevent_destroy = true
+  }
+}
+
+# A change of target_arn, type or starting_position replaces it, and events between the two are not delivered.
+resource "awscc_eventsv2_subscriber" "queue" {
+  name          = var.name
+  event_bus_arn = awscc_eventsv2_event_bus.orders.event_bus_arn
+{%- if queue == "fifo" %}
+  type          = "FIFO"
+{%- endif %}
+  invoke_configuration = {
+    target_arn = module.consumer.queue_arn
+    role_arn   = aws_iam_role.subscriber.arn
+{%- if queue == "fifo" %}
+    sqs_parameters = {
+      # An expression without a value fails, so an event without a group has its own.
+      message_group_id         = "{% raw %}{% $events.SystemMetadata.EventGroupId ? $events.SystemMetadata.EventGroupId : $events.SystemMetadata.`aws:EventId` %}{% endraw %}"
+      message_deduplication_id = "{% raw %}{% $events.SystemMetadata.`aws:EventId` %}{% endraw %}"
+    }
+{%- endif %}
+  }
+  # The function unwraps this envelope, which contains the event's id and whether it is a replay.
+  transformer = { type = "WITH_METADATA" }
+{%- if queue == "fifo" %}
+  # An hour to correct a mistake, not five minutes. A call that fails holds up all groups as long.
+  retry_policy             = { max_retry_attempts = 185, max_event_age_in_seconds = 3600 }
+{%- else %}
+  # A day to correct a mistake, not five minutes.
+  retry_policy             = { max_retry_attempts = 185, max_event_age_in_seconds = 86400 }
+{%- endif %}
+  on_failure_configuration = { arn = aws_sqs_queue.undelivered_events.arn }
+
+  # The subscriber can't deliver before its role may.
+  depends_on = [aws_iam_role_policy.subscriber]
+}
+{%- if effect != "postgres" %}
+
+data "aws_caller_identity" "current" {}
+{%- endif %}
+
+resource "aws_iam_role" "subscriber" {
+  # A prefix, because a role's name is unique in all regions. It has up to 38 characters.
+  name_prefix = "${substr(var.name, 0, 37)}-"
+  description = "Delivers events to the queue."
+  assume_role_policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Effect    = "Allow"
+      Principal = { Service = "events.amazonaws.com" }
+      Action    = "sts:AssumeRole"
+      Condition = { StringEquals = { "aws:SourceAccount" = data.aws_caller_identity.current.account_id } }
+    }]
+  })
+}
+
+resource "aws_iam_role_policy" "subscriber" {
+  name = "deliver"
+  role = aws_iam_role.subscriber.name
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Effect   = "Allow"
+      Action   = "sqs:SendMessage"
+      Resource = [module.consumer.queue_arn, aws_sqs_queue.undelivered_events.arn]
+    }]
+  })
+}
+
+# Reports of events that the subscriber gave up, and not the events.
+resource "aws_sqs_queue" "undelivered_events" {
+{%- if queue == "fifo" %}
+  # For a FIFO subscriber.
+  name                        = "${var.name}-undelivered.fifo"
+  fifo_queue                  = true
+  content_based_deduplication = true
+  message_retention_seconds   = 1209600
+  sqs_managed_sse_enabled     = true
+{%- else %}
+  name                      = "${var.name}-undelivered"
+  message_retention_seconds = 1209600
+  sqs_managed_sse_enabled   = true
+{%- endif %}
+
+  # To delete the deployment, remove this block first.
+  lifecycle {
+    prevent_destroy = true
+  }
+}
+
+resource "aws_sqs_queue_policy" "undelivered_events" {
+  queue_url = aws_sqs_queue.undelivered_events.url
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Sid       = "OnlyOverTls"
+      Effect    = "Deny"
+      Principal = "*"
+      Action    = "sqs:*"
+      Resource  = aws_sqs_queue.undelivered_events.arn
+      Condition = { Bool = { "aws:SecureTransport" = "false" } }
+    }]
+  })
+}
+
+resource "aws_cloudwatch_metric_alarm" "undelivered_events" {
+  alarm_name          = "${var.name}-undelivered"
+  alarm_description   = "The subscriber gave up events. Correct the cause, and let a new subscriber start before their time."
+  namespace           = "AWS/SQS"
+  metric_name         = "ApproximateNumberOfMessagesVisible"
+  dimensions          = { QueueName = aws_sqs_queue.undelivered_events.name }
+  statistic           = "Maximum"
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = 0
+  period              = 60
+  evaluation_periods  = 1
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = var.alarm_topic_arns
+}
 {%- endif %}
 {%- if effect == "dynamodb" %}
 

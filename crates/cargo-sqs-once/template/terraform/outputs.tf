@@ -8,6 +8,12 @@ output "topic_arn" {
   description = "The topic to publish orders to."
   value       = aws_sns_topic.orders.arn
 }
+{%- elsif source == "bus" %}
+
+output "event_bus_arn" {
+  description = "The event bus to publish orders to."
+  value       = awscc_eventsv2_event_bus.orders.event_bus_arn
+}
 {%- endif %}
 
 output "queue_url" {

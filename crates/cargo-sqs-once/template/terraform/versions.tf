@@ -6,6 +6,13 @@ terraform {
       source  = "hashicorp/aws"
       version = "~> 6.0"
     }
+{%- if source == "bus" %}
+    # The provider aws lacks the custom event bus.
+    awscc = {
+      source  = "hashicorp/awscc"
+      version = "~> 1.104"
+    }
+{%- endif %}
 {%- if effect == "postgres" %}
     archive = {
       source  = "hashicorp/archive"
@@ -17,3 +24,6 @@ terraform {
 
 # Region and credentials come from the environment, as for the AWS CLI: AWS_REGION, AWS_PROFILE.
 provider "aws" {}
+{%- if source == "bus" %}
+provider "awscc" {}
+{%- endif %}

@@ -1,11 +1,18 @@
-import { App, {% if effect == "postgres" %}ArnFormat, {% endif %}CfnOutput{% if effect != "elsewhere" %}, RemovalPolicy{% endif %}, Stack } from 'aws-cdk-lib';
+import { App, {% if effect == "postgres" %}ArnFormat, {% endif %}CfnOutput{% if source == "bus" %}, Duration{% endif %}{% if effect != "elsewhere" or source == "bus" %}, RemovalPolicy{% endif %}, Stack } from 'aws-cdk-lib';
+{%- if source == "bus" %}
+import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
+import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
+{%- endif %}
 {%- if effect == "dynamodb" %}
 import * as dynamodb from 'aws-cdk-lib/aws-dynamodb';
 {%- endif %}
 {%- if effect == "postgres" %}
 import * as ec2 from 'aws-cdk-lib/aws-ec2';
 {%- endif %}
-{%- if effect != "elsewhere" %}
+{%- if source == "bus" %}
+import * as eventsv2 from 'aws-cdk-lib/aws-eventsv2';
+{%- endif %}
+{%- if effect != "elsewhere" or source == "bus" %}
 import * as iam from 'aws-cdk-lib/aws-iam';
 {%- endif %}
 {%- if effect == "postgres" %}
@@ -14,6 +21,8 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sns from 'aws-cdk-lib/aws-sns';
 {%- if source == "sns" %}
 import { SqsSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
+{%- elsif source == "bus" %}
+import * as sqs from 'aws-cdk-lib/aws-sqs';
 {%- endif %}
 import { {% if effect != "elsewhere" %}Keys, {% endif %}SqsOnceConsumer } from '../lib/sqs-once-consumer';
 
@@ -32,6 +41,7 @@ function setting(name: string): string | undefined {
 
 // The SNS topic that the alarms notify. Without it, only the console shows the alarms.
 const alarmTopicArn = setting('alarmTopicArn');
+const alarmTopic = alarmTopicArn ? sns.Topic.fromTopicArn(stack, 'AlarmTopic', alarmTopicArn) : undefined;
 {%- if effect == "postgres" %}
 
 // ---- The database -----------------------------------------------------------------------------
@@ -99,7 +109,7 @@ const consumer = new SqsOnceConsumer(stack, 'Consumer', {
     DATABASE_URL: `postgresql://${user}@${host}/${database}?auth=iam&sslrootcert=/opt/global-bundle.pem`,
   },
 {%- endif %}
-  alarmTopic: alarmTopicArn ? sns.Topic.fromTopicArn(stack, 'AlarmTopic', alarmTopicArn) : undefined,
+  alarmTopic,
 });
 {%- if effect == "postgres" %}
 consumer.function.addToRolePolicy(
@@ -158,6 +168,91 @@ topic.addSubscription(
     deadLetterQueue: consumer.deadLetterQueue,
   }),
 );
+{%- elsif source == "bus" %}
+
+// ---- The event bus ----------------------------------------------------------------------------
+
+const bus = new eventsv2.CfnEventBus(stack, 'Bus', {
+  name: stack.stackName,
+  // With a day of the subscriber's retries, and the 22 days that a copy of a message can live, as long as duplicates are
+  // recognised (28 days). To keep events for longer, raise the function's SQS_ONCE_RETENTION first.
+  storageConfiguration: { retentionPeriodInDays: 5 },
+});
+// It keeps events, perhaps also those of other consumers.
+bus.applyRemovalPolicy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE);
+// Reports of events that the subscriber gave up, and not the events.
+const undelivered = new sqs.Queue(stack, 'UndeliveredEvents', {
+{%- if queue == "fifo" %}
+  // For a FIFO subscriber.
+  fifo: true,
+  contentBasedDeduplication: true,
+{%- endif %}
+  retentionPeriod: Duration.days(14),
+  encryption: sqs.QueueEncryption.SQS_MANAGED,
+  enforceSSL: true,
+  removalPolicy: RemovalPolicy.RETAIN,
+});
+const role = new iam.Role(stack, 'SubscriberRole', {
+  description: 'Delivers events to the queue.',
+  assumedBy: new iam.ServicePrincipal('events.amazonaws.com', {
+    conditions: { StringEquals: { 'aws:SourceAccount': stack.account } },
+  }),
+  inlinePolicies: {
+    deliver: new iam.PolicyDocument({
+      statements: [
+        new iam.PolicyStatement({
+          actions: ['sqs:SendMessage'],
+          resources: [consumer.queue.queueArn, undelivered.queueArn],
+        }),
+      ],
+    }),
+  },
+});
+// A change of targetArn, type or startingPosition replaces it, and events between the two are not delivered.
+new eventsv2.CfnSubscriber(stack, 'Subscriber', {
+  name: stack.stackName,
+  eventBusArn: bus.ref,
+{%- if queue == "fifo" %}
+  type: 'FIFO',
+{%- endif %}
+  invokeConfiguration: {
+    targetArn: consumer.queue.queueArn,
+    roleArn: role.roleArn,
+{%- if queue == "fifo" %}
+    sqsParameters: {
+      // An expression without a value fails, so an event without a group has its own.
+      messageGroupId:
+        '{% raw %}{% $events.SystemMetadata.EventGroupId ? $events.SystemMetadata.EventGroupId : $events.SystemMetadata.`aws:EventId` %}{% endraw %}',
+      messageDeduplicationId: '{% raw %}{% $events.SystemMetadata.`aws:EventId` %}{% endraw %}',
+    },
+{%- endif %}
+  },
+  // The function unwraps this envelope, which contains the event's id and whether it is a replay.
+  transformer: { type: 'WITH_METADATA' },
+{%- if queue == "fifo" %}
+  // An hour to correct a mistake, not five minutes. A call that fails holds up all groups as long.
+  retryPolicy: { maxRetryAttempts: 185, maxEventAgeInSeconds: 3600 },
+{%- else %}
+  // A day to correct a mistake, not five minutes.
+  retryPolicy: { maxRetryAttempts: 185, maxEventAgeInSeconds: 86400 },
+{%- endif %}
+  onFailureConfiguration: { arn: undelivered.queueArn },
+});
+const visible = undelivered.metricApproximateNumberOfMessagesVisible({
+  period: Duration.minutes(1),
+  statistic: 'Maximum',
+});
+const alarm = visible.createAlarm(stack, 'UndeliveredEventsAlarm', {
+  alarmDescription:
+    'The subscriber gave up events. Correct the cause, and let a new subscriber start before their time.',
+  comparisonOperator: cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+  threshold: 0,
+  evaluationPeriods: 1,
+  treatMissingData: cloudwatch.TreatMissingData.NOT_BREACHING,
+});
+if (alarmTopic) {
+  alarm.addAlarmAction(new SnsAction(alarmTopic));
+}
 {%- endif %}
 
 // ---- The outputs ------------------------------------------------------------------------------
@@ -165,6 +260,8 @@ topic.addSubscription(
 new CfnOutput(stack, 'FunctionName', { description: 'The function.', value: consumer.function.functionName });
 {%- if source == "sns" %}
 new CfnOutput(stack, 'TopicArn', { description: 'The topic to publish orders to.', value: topic.topicArn });
+{%- elsif source == "bus" %}
+new CfnOutput(stack, 'EventBusArn', { description: 'The event bus to publish orders to.', value: bus.ref });
 {%- endif %}
 new CfnOutput(stack, 'QueueUrl', { description: 'The queue of orders.', value: consumer.queue.queueUrl });
 new CfnOutput(stack, 'DeadLetterQueueUrl', {
