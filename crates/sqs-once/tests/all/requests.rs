@@ -138,6 +138,14 @@ async fn keys_of_messages_that_came_back_are_read_beside_the_claims_of_the_other
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_read_without_an_answer_holds_back_no_claim() {
+    let (bench, _) = noting();
+    bench.store.reads_take(|_| Duration::MAX);
+    let failed = bench.run([order("new"), again(order("old"))]).await;
+    assert_eq!(failed, ["m-1"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_message_that_probably_came_back_untried_is_claimed_at_once() {
     let (bench, asked) = asking();
     // Followers came back because the first of their group failed.
