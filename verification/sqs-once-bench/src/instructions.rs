@@ -150,8 +150,6 @@ fn verdict(name: &str, count: u64, recorded: Option<u64>) -> String {
     }
 }
 
-/// Returns whether a dependency costs no unit of DynamoDB and no measurable number of instructions.
-
 fn file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.json")
 }
