@@ -1,7 +1,6 @@
 //! Permissions that a plan grants to a role.
 
 use super::Reader;
-use super::senders::form;
 use crate::field::Field;
 use crate::iam::{self, one_or_many};
 use crate::model::{Form, Permissions, Statement, Target};
@@ -101,5 +100,17 @@ fn document(of: &Reader<'_>, text: Option<&str>, permissions: &mut Permissions) 
             actions: texts("Action").map(str::to_owned).collect(),
             resources: resources.collect(),
         });
+    }
+}
+
+/// Whether a text is an ARN, a URL or a name, as far as that is known.
+pub(super) fn form(text: &str) -> Option<Form> {
+    let attribute = text.strip_prefix("${").and_then(|it| it.strip_suffix('}'));
+    match attribute.and_then(|it| it.rsplit_once('.')) {
+        Some((_, "arn")) => Some(Form::Arn),
+        Some((address, "id" | "url")) if address.contains("aws_sqs_queue.") => Some(Form::Url),
+        Some((_, "id" | "name")) => Some(Form::Name),
+        Some(_) => None,
+        None => Form::of(text),
     }
 }

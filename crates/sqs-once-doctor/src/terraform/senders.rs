@@ -103,7 +103,7 @@ impl Reader<'_> {
         Some(Reference {
             site: self.site(),
             wanted,
-            found: form(text),
+            found: policies::form(text),
             other: target.known().filter(is_other).map(|_| text.to_owned()),
             target,
             value,
@@ -123,17 +123,5 @@ impl Reader<'_> {
             target: self.function_of(&["target"]),
             invocation: self.text(&invocation),
         }
-    }
-}
-
-/// Whether a text is an ARN, a URL or a name, as far as that is known.
-pub(super) fn form(text: &str) -> Option<Form> {
-    let attribute = text.strip_prefix("${").and_then(|it| it.strip_suffix('}'));
-    match attribute.and_then(|it| it.rsplit_once('.')) {
-        Some((_, "arn")) => Some(Form::Arn),
-        Some((address, "id" | "url")) if address.contains("aws_sqs_queue.") => Some(Form::Url),
-        Some((_, "id" | "name")) => Some(Form::Name),
-        Some(_) => None,
-        None => Form::of(text),
     }
 }
