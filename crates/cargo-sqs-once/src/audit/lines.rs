@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use flate2::read::MultiGzDecoder;
 use indicatif::ProgressBar;
 use serde::Deserialize;
+use serde::de::value::{Error as ValueError, StrDeserializer};
 use std::borrow::Cow;
 use std::collections::hash_map::DefaultHasher;
 use std::fs::File;
@@ -183,7 +184,7 @@ impl Lines {
             found |= self.read_record(&text);
             rest = object.get(length.max(1)..).unwrap_or_default();
         }
-        self.unread += u64::from(!found);
+        self.unread += u64::from(!found && !self.read_text(line));
     }
 
     /// Reads one object. Returns whether it is a line of the log, of a message or not.
@@ -193,17 +194,49 @@ impl Lines {
             // Lines of handlers have no outcome.
             return !text.contains(r#""target":"sqs_once::record""#);
         };
+        record.target != TARGET || self.add(&record)
+    }
+
+    /// Reads a line of Lambda's log format `Text`.
+    fn read_text(&mut self, line: &str) -> bool {
+        let Some((before, fields)) = line.split_once(" sqs_once::record: ") else {
+            return false;
+        };
+        // A quote within a value is escaped.
+        let field = |name: &str| {
+            let (_, value) = fields.split_once(&format!("{name}=\""))?;
+            Some(Cow::Borrowed(value.split_once('"')?.0))
+        };
+        let record = || {
+            let outcome = field("outcome")?;
+            let code = field(" code").unwrap_or_default();
+            Some(Record {
+                target: TARGET.into(),
+                timestamp: before
+                    .split(' ')
+                    .find(|word| millis(word).is_some())?
+                    .into(),
+                message_id: field(" message_id")?,
+                key: field(" key"),
+                group: field(" group"),
+                sequence: field(" sequence"),
+                outcome: Outcome::deserialize(StrDeserializer::<ValueError>::new(&outcome)).ok()?,
+                code: Reason::deserialize(StrDeserializer::<ValueError>::new(&code)).ok()?,
+            })
+        };
+        record().is_some_and(|record| self.add(&record))
+    }
+
+    /// Adds a message's end. Returns whether its time can be read.
+    fn add(&mut self, record: &Record<'_>) -> bool {
         let Some(at) = millis(&record.timestamp) else {
             return false;
         };
-        if record.target != TARGET {
-            return true;
-        }
         if record.outcome == Outcome::Processed {
             self.turns.extend(record.turn(at));
         }
         self.ends.push(End {
-            key: record.key.map(|key| self.names.key(&key)),
+            key: record.key.as_ref().map(|key| self.names.key(key)),
             message: hash(&record.message_id),
             at,
             outcome: record.outcome,

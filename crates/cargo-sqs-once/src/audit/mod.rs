@@ -21,7 +21,7 @@ use table::Table;
 
 /// Judge a function's log, and its table, by the guarantees
 ///
-/// Reads the lines that the consumer logs at the end of each message, in any order: JSON lines, what `aws logs` and the
+/// Reads the lines that the consumer logs at the end of each message, in any order: JSON or text, what `aws logs` and the
 /// console print, and their `.gz`. For each guarantee, it counts what holds, what is violated, and what the files can't
 /// decide. It sends no request.
 ///

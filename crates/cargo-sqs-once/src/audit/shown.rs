@@ -169,10 +169,7 @@ pub(super) fn text(lines: &Lines, judged: &Histories) -> String {
             judged.leases_lost,
             "messages whose worker lost its lease: the effect may have happened twice",
         ),
-        (
-            lines.unread,
-            "lines that were not read: the function's log format must be JSON",
-        ),
+        (lines.unread, "lines about messages that can't be read"),
     ];
     let counts = counts.iter().filter(|(count, _)| *count > 0);
     shown.extend(counts.map(|(count, what)| format!("{count:<11} {what}")));
