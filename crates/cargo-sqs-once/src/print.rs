@@ -230,18 +230,23 @@ pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// Formats counts of outcomes in the order of [`OUTCOMES`], such as `3 messages: 2 processed, 1 duplicate`.
+/// Formats counts of outcomes, such as `3 messages: 2 processed, 1 duplicate`.
 pub(crate) fn summary(counts: &BTreeMap<&str, u64>) -> String {
     let all = counted(counts.values().sum(), "message", "messages");
-    let mut counts: Vec<_> = counts.iter().filter(|(_, count)| **count > 0).collect();
-    if counts.is_empty() {
-        return all;
+    match outcomes(counts) {
+        none if none.is_empty() => all,
+        outcomes => format!("{all}: {outcomes}"),
     }
+}
+
+/// Formats counts of outcomes in the order of [`OUTCOMES`], such as `2 processed, 1 duplicate`.
+pub(crate) fn outcomes(counts: &BTreeMap<&str, u64>) -> String {
+    let mut counts: Vec<_> = counts.iter().filter(|(_, count)| **count > 0).collect();
     let place = |outcome: &&str| OUTCOMES.iter().position(|known| known == outcome);
     counts.sort_by_key(|(outcome, _)| place(outcome).unwrap_or(OUTCOMES.len()));
     let words = counts.into_iter();
     let words = words.map(|(outcome, count)| format!("{count} {}", outcome_in_words(outcome)));
-    format!("{all}: {}", words.collect::<Vec<_>>().join(", "))
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Formats an outcome, such as `in progress`.

@@ -17,7 +17,7 @@ const DAY: u64 = 24 * 60 * 60 * 1_000;
 /// The judged histories of all keys.
 #[derive(Debug, Default)]
 pub(super) struct Histories {
-    pub(super) outcomes: BTreeMap<Outcome, u64>,
+    pub(super) outcomes: BTreeMap<&'static str, u64>,
     pub(super) keys: u64,
     pub(super) effects: u64,
     /// From the first line to the last.
@@ -87,7 +87,7 @@ pub(super) struct OfTable {
 }
 
 impl Histories {
-    pub(super) fn judge(lines: &mut Lines, table: Option<Table>, retention: Duration) -> Self {
+    pub(super) fn judge(lines: &mut Lines, mut table: Option<Table>, retention: Duration) -> Self {
         // An effect comes before a duplicate that another environment logged with a clock that is behind.
         let place = |end: &End| match end.outcome {
             Outcome::Duplicate => end.at.saturating_add(SKEW),
@@ -98,7 +98,6 @@ impl Histories {
         // Files may overlap.
         lines.ends.dedup();
 
-        let mut table = table;
         if let Some(table) = &mut table {
             table.sort();
         }
@@ -130,14 +129,15 @@ impl Histories {
     }
 
     pub(super) fn is_violated(&self) -> bool {
-        let doubled = self.repeated.iter();
-        let mut doubled = doubled.filter(|one| one.certainty != Certainty::OfTwoKeys);
-        doubled.next().is_some() || !self.before_effect.is_empty() || !self.overtaken.is_empty()
+        let mut repeated = self.repeated.iter();
+        repeated.any(|one| one.certainty != Certainty::OfTwoKeys)
+            || !self.before_effect.is_empty()
+            || !self.overtaken.is_empty()
     }
 
     fn count(&mut self, ends: &[End]) {
         for end in ends {
-            *self.outcomes.entry(end.outcome).or_default() += 1;
+            *self.outcomes.entry(end.outcome.name()).or_default() += 1;
             self.mismatches += u64::from(end.reason == Reason::PayloadMismatch);
             self.leases_lost += u64::from(end.reason == Reason::LeaseLost);
             let (first, last) = self.span.unwrap_or((end.at, end.at));

@@ -66,6 +66,21 @@ pub(super) enum Outcome {
     Unknown,
 }
 
+impl Outcome {
+    /// Its name in the log.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Processed => "processed",
+            Self::Duplicate => "duplicate",
+            Self::Ignored => "ignored",
+            Self::InProgress => "in_progress",
+            Self::Failed => "failed",
+            Self::Terminal => "terminal",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// The reasons that the audit counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]

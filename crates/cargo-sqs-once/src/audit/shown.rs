@@ -1,10 +1,10 @@
 //! Formats the verdicts for people and as JSON.
 
 use super::history::{Certainty, Histories, Repeated};
-use super::lines::{Lines, Outcome};
+use super::lines::Lines;
 use super::names::Key;
 use crate::operate::moment;
-use crate::print::{counted, one_line, outcome_in_words};
+use crate::print::{self, counted, one_line};
 use serde_json::{Value, json};
 use sqs_once::store::Timestamp;
 
@@ -99,16 +99,12 @@ pub(super) fn json(lines: &Lines, judged: &Histories) -> Value {
             .collect::<Vec<_>>()
     };
     let table = judged.of_table.as_ref();
-    let outcomes = judged
-        .outcomes
-        .iter()
-        .map(|(outcome, count)| (name(*outcome).to_owned(), (*count).into()));
     json!({
         "lines": lines.ends.len(),
         "unread_lines": lines.unread,
         "keys": judged.keys,
         "effects": judged.effects,
-        "outcomes": Value::Object(outcomes.collect()),
+        "outcomes": judged.outcomes,
         "verdicts": verdicts.collect::<Vec<_>>(),
         "duplicates": {
             "redelivered": judged.causes.redelivered,
@@ -204,10 +200,7 @@ fn summary(lines: &Lines, judged: &Histories) -> String {
         return "no line of a message".to_owned();
     };
     let [first, last] = [first, last].map(|at| moment(Timestamp::from_millis(at)));
-    let outcomes = judged.outcomes.iter();
-    let outcomes =
-        outcomes.map(|(outcome, count)| format!("{count} {}", outcome_in_words(name(*outcome))));
-    let outcomes = outcomes.collect::<Vec<_>>().join(", ");
+    let outcomes = print::outcomes(&judged.outcomes);
     format!("{ends} of messages from {first} to {last}: {outcomes}\n{keys}, {effects}")
 }
 
@@ -229,17 +222,5 @@ fn more(shown: &mut Vec<String>, all: usize) {
             "              and {} more: --format json names all",
             all - MOST
         ));
-    }
-}
-
-fn name(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Processed => "processed",
-        Outcome::Duplicate => "duplicate",
-        Outcome::Ignored => "ignored",
-        Outcome::InProgress => "in_progress",
-        Outcome::Failed => "failed",
-        Outcome::Terminal => "terminal",
-        Outcome::Unknown => "unknown",
     }
 }
