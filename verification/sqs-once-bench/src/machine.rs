@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
@@ -54,8 +55,20 @@ pub fn terminate(process: u32) {
     }
 }
 
+/// Waits until the load of the benchmark's own build has passed, for five minutes at most. Returns the load that is left.
+pub fn settled_load() -> Option<f64> {
+    let ends_at = Instant::now() + Duration::from_secs(300);
+    loop {
+        let load = load()?;
+        if load < 0.2 * cores() as f64 || Instant::now() >= ends_at {
+            return Some(load);
+        }
+        sleep(Duration::from_secs(5));
+    }
+}
+
 /// The average number of processes that wanted a CPU over the last minute.
-pub fn load() -> Option<f64> {
+fn load() -> Option<f64> {
     let averages = std::fs::read_to_string("/proc/loadavg").ok()?;
     averages.split_whitespace().next()?.parse().ok()
 }

@@ -55,7 +55,6 @@ fn run(arguments: &Arguments) -> Result<bool> {
         machine::IS_SUPPORTED,
         "the benchmark reads CPU time as only Linux tells it"
     );
-    let load_before = machine::load();
     if arguments.instructions {
         let (lines, holds) = match arguments.record {
             true => (instructions::record()?, true),
@@ -80,6 +79,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         }
     }
     let rounds = arguments.rounds.max(1);
+    let load_before = machine::settled_load();
     let mut results = measure(&ready, &shapes, rounds, |next| eprintln!("{next}"))?;
     results.load_before = load_before;
     results.consumptions = units::consumptions()?;

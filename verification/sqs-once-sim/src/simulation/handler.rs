@@ -334,14 +334,13 @@ async fn block(
     key: usize,
     carry_out: impl FnOnce() + Send + 'static,
 ) -> Result<Running, HandlerError> {
-    let world = Arc::clone(&environment.world);
     let environment = Arc::clone(environment);
     let guard = unstable::Running::current().map(|current| current.enter());
     let (done, ended) = oneshot::channel();
     let Plan {
         survives, timeout, ..
     } = environment.world.plan;
-    world.witness().blocks(running.attempt);
+    environment.world.witness().blocks(running.attempt);
     tokio::spawn(async move {
         let _guard = guard;
         let longest = if survives { 90_000 } else { 30_000 };
@@ -353,12 +352,11 @@ async fn block(
             .witness()
             .unblocks(running.attempt, timeout);
         let sent = send(&environment, &running, key, carry_out).await;
+        environment.world.witness().returns(running.attempt);
         // If the handler was cancelled, its attempt ends only now.
         let _ = done.send(sent.map(|()| running));
     });
-    let running = ended.await.map_err(HandlerError::retry)??;
-    world.witness().returns(running.attempt);
-    Ok(running)
+    ended.await.map_err(HandlerError::retry)?
 }
 
 /// Waits. Meanwhile the process may crash or freeze, or its clock may change.

@@ -13,10 +13,11 @@ fn a_commit_is_that_of_the_attempt_which_sends_it() {
     holds(295_530..295_540, Options::default());
 }
 
-/// A batch handler panics after code of an earlier record of the call that could not be cancelled.
+/// A batch handler panics after code of an earlier record of the call that could not be cancelled, or while it runs.
 #[test]
 fn a_record_whose_blocking_code_has_ended_fails_with_its_batch() {
     holds(718_000..718_010, Options::default());
+    holds(2_218_200..2_218_205, Options::default());
 }
 
 #[test]

@@ -84,6 +84,7 @@ impl Witness {
             fence,
             owner,
             blocks: false,
+            batch_panicked: false,
             unanswered: false,
             end: None,
             record: Record::NotSent,
@@ -150,9 +151,12 @@ impl Witness {
         }
     }
 
-    /// The handler goes on after such code, and can be cancelled again.
+    /// Such code has ended, and its handler can be cancelled again. After a panic of its batch, the record fails only now.
     pub(crate) fn returns(&mut self, attempt: usize) {
         self.attempts[attempt].blocks = false;
+        if self.attempts[attempt].batch_panicked {
+            self.ended(attempt, End::Failed);
+        }
     }
 
     /// A layer or a handler starts in the claim with this fence. Returns the claim's owner.
@@ -192,12 +196,13 @@ impl Witness {
         attempt.end.get_or_insert_with(|| (end, Instant::now()));
     }
 
-    /// A handler panics. A batch handler then fails all its records, except those whose code runs on.
+    /// A handler panics. A batch handler then fails all its records, those whose code runs on once it has ended.
     pub(crate) fn panicked(&mut self, attempt: usize, is_batched: bool) {
         let invocation = self.attempts[attempt].invocation;
         for (number, one) in self.attempts.iter_mut().enumerate() {
-            let fails_too = is_batched && one.invocation == invocation && !one.blocks;
-            if number == attempt || fails_too {
+            let fails_too = is_batched && one.invocation == invocation;
+            one.batch_panicked |= fails_too;
+            if number == attempt || (fails_too && !one.blocks) {
                 one.end.get_or_insert((End::Failed, Instant::now()));
             }
         }

@@ -77,6 +77,8 @@ struct Attempt {
     owner: Option<Owner>,
     /// Whether its code can't be cancelled.
     blocks: bool,
+    /// Whether the call of its batch has panicked.
+    batch_panicked: bool,
     unanswered: bool,
     end: Option<(End, Instant)>,
     record: Record,
