@@ -347,6 +347,13 @@ def test_dead_letters_are_grouped_by_their_reason_and_a_waiting_message_is_amber
     is_text(page, "[data-number=dead]", "3 dead letters")
 
 
+def test_each_blocked_message_group_has_a_heading_of_its_own(page, run):
+    run.do("behind b-1 customer-1", "behind b-2 customer-1", "behind b-3 customer-2")
+    for count, group in ((2, "customer-1"), (1, "customer-2")):
+        heading = f"{count} × behind a dead letter of its message group: {group}"
+        expect(page.locator(f"[data-heading='{heading}']")).to_be_visible()
+
+
 def test_no_word_leaves_its_chip_in_a_narrow_column_beside_an_open_timeline(page, run):
     run.do("send n-1 {}", "take", "answer n-1=failed")
     has(page, "queue", "failed: back in 60 min n-1")

@@ -7,7 +7,12 @@ from .run import Run, Unit, release, table
 WAYS = ("claim-first", "fifo", "transactional")
 SOURCES = "crates/sqs-once/src"
 MODULES = ("batch", "consumer", "failed", "idempotency", "key", "lambda", "record", "report.rs", "router.rs", "store")
-OTHERS = ("verification/sqs-once-kill/src", "crates/sqs-once-judge/src", "crates/sqs-once-local/src")
+LOCAL = ("dynamodb", "function.rs", "launch.rs", "log.rs", "message.rs", "queue", "runtime_api", "response.rs", "table.rs")
+OTHERS = (
+    "verification/sqs-once-kill/src",
+    "crates/sqs-once-judge/src",
+    *(f"crates/sqs-once-local/src/{module}" for module in LOCAL),
+)
 WRONG = ("lost", "unrecorded", "unexpected", "duplicated", "misplaced", "concurrent", "unfenced", "disordered")
 
 

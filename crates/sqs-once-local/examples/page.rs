@@ -23,7 +23,7 @@ use std::time::{Duration, SystemTime};
 
 const QUEUE: &str = "orders";
 const DEAD_LETTERS: &str = "orders-dlq";
-const HELP: &str = "send ID BODY | letter ID BODY | many COUNT | take | log LINE | answer ID=OUTCOME... | \
+const HELP: &str = "send ID BODY | letter ID BODY | behind ID GROUP | many COUNT | take | log LINE | answer ID=OUTCOME... | \
     lose ID=OUTCOME... | crash | back | report FILE";
 
 struct Run {
@@ -101,6 +101,26 @@ impl Run {
             "letter" => {
                 let (id, body) = rest.split_once(' ').ok_or("send what?")?;
                 self.send(DEAD_LETTERS, NewMessage::new(id, body))
+            }
+            // A message of a blocked group, which the function sends to the dead-letter queue.
+            "behind" => {
+                let (id, group) = rest.split_once(' ').ok_or("send what?")?;
+                self.send(DEAD_LETTERS, NewMessage::new(id, "{}").in_group(group, id))?;
+                let reason = "behind a dead letter of its message group";
+                self.tell(&LocalEvent::Record {
+                    environment: self.environment,
+                    record: RecordLine {
+                        message_id: id.to_owned(),
+                        outcome: "terminal".to_owned(),
+                        duration_ms: None,
+                        code: Some("behind-dead-letter".to_owned()),
+                        reason: Some(reason.to_owned()),
+                        route: None,
+                        key: None,
+                        receive_count: Some(1),
+                    },
+                });
+                Ok(())
             }
             "many" => (1..=rest.parse()?).try_for_each(|number: u32| {
                 let body = format!(r#"{{"order_id": "many-{number}"}}"#);

@@ -101,13 +101,21 @@ class Board {
     return columns;
   }
 
-  /** Orders dead letters by their group, the largest first, and gives the first of each group a heading. */
+  /**
+   * Orders dead letters by their reason, the most frequent one first, and gives the first of each a heading. Each blocked
+   * message group has its own heading.
+   */
   group(letters) {
     const groups = new Map();
-    const reasonOf = (letter) => (letter.state === "redriven" ? "redriven" : deathOf(letter));
+    const isBehind = (letter) => letter.reason === BEHIND && letter.group_id;
+    const reasonOf = (letter) => {
+      if (letter.state === "redriven") return "redriven";
+      return isBehind(letter) ? `${BEHIND}: ${letter.group_id}` : deathOf(letter);
+    };
     for (const letter of letters) {
       letter.heading = "";
-      const shape = shapeOf(reasonOf(letter));
+      const reason = reasonOf(letter);
+      const shape = isBehind(letter) ? reason : shapeOf(reason);
       if (!groups.has(shape)) groups.set(shape, []);
       groups.get(shape).push(letter);
     }

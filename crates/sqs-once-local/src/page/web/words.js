@@ -78,6 +78,9 @@ function numbersOf(message, column) {
 /** What a message's card leads with: the id in its body, its key, or its own id. */
 const titleOf = (message) => message.title ?? message.key ?? shortId(message.id);
 
+/** The reason of a message whose group is blocked, as `batch/order.rs` of `sqs-once` writes it. */
+const BEHIND = "behind a dead letter of its message group";
+
 /** Why a message is a dead letter. */
 const deathOf = ({ reason, receives }) =>
   reason ?? (receives ? `moved by SQS after ${plural(receives, "receive", "receives")}` : "sent by the function");
