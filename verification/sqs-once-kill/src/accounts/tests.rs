@@ -268,6 +268,14 @@ fn code_that_outlives_its_invocation_is_alone_until_it_ends_or_is_frozen() {
     assert_eq!(accounts.windows.get(&Window::Thawed), Some(&1));
 }
 
+/// Its request reaches the ledger just after the process is frozen.
+#[test]
+fn a_handler_that_is_killed_in_a_frozen_process_is_no_live_one() {
+    let killed = Tale::new().received(0).frozen(0).begun(0);
+    let accounts = killed.closed(0, Killed).done(1).account(Way::ClaimFirst);
+    assert!(accounts.add_up(), "{accounts}");
+}
+
 #[test]
 fn an_effect_that_the_table_counts_twice_is_seen() {
     for (times, adds_up) in [(1, true), (2, false), (0, false)] {

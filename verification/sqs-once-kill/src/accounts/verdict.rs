@@ -119,11 +119,17 @@ impl Hearing<'_> {
             What::Sent(_) | What::Received | What::TrafficFault { .. } => {}
             // A killed process's request may arrive after the kill.
             What::Begun { .. } if self.closed.contains(&number) => {}
-            What::Begun { .. } => self.tell(Event::Started {
-                attempt,
-                admitted: note.at.as_nanos() as u64,
-                owns: true,
-            }),
+            What::Begun { .. } => {
+                self.tell(Event::Started {
+                    attempt,
+                    admitted: note.at.as_nanos() as u64,
+                    owns: true,
+                });
+                // The ledger may learn it just after the freeze.
+                if self.frozen.get(&number) == Some(&None) {
+                    self.tell(Event::Stopped(attempt));
+                }
+            }
             What::Effect { .. } => self.effect(attempt, place, note.at),
             What::Recorded => self.tell(Event::Recorded(key)),
             What::Counted(times) => self.counted(key, times),
