@@ -86,7 +86,7 @@ struct ChangeArgs {
 ///
 /// Shows the breaker and asks. Writes only if it has not changed since. After that time, a worker sends a probe.
 ///
-/// Environments that run do not read a closed breaker. They learn that it is open at their next failures.
+/// Running environments read it with their first batch after 30 s.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
