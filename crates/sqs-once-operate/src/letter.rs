@@ -224,9 +224,14 @@ impl DeadLetter {
         self.source_arn()?.rsplit(':').next()
     }
 
-    /// The message ID in its source queue, if known. Otherwise its ID in this queue.
-    pub(crate) fn id_before(&self) -> &str {
-        self.added(MESSAGE_ID).unwrap_or_else(|| self.id())
+    /// The message ID in its source queue, if known. A consumer leaves the attribute out if the message has no room for it,
+    /// but in a FIFO queue the deduplication ID ends with the ID, too.
+    pub(crate) fn id_before(&self) -> Option<&str> {
+        if self.is_moved_by_sqs() {
+            return Some(self.id());
+        }
+        let deduplication = || self.system("MessageDeduplicationId")?.rsplit(':').next();
+        self.added(MESSAGE_ID).or_else(deduplication)
     }
 
     /// An attribute that a consumer added. A message that SQS moved has only its producer's attributes, which are not

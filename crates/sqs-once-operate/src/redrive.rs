@@ -1,12 +1,18 @@
 //! Processes a dead-letter queue: visits each message once and releases those that stay.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
 
 use futures_util::future::join_all;
+use sqs_once::store::Timestamp;
 
 use crate::dead_letters::BATCH;
 use crate::letter::{DeadLetter, Standing};
 use crate::{DeadLetters, Error};
+
+/// How far the clocks of SQS and of this machine may be apart.
+const CLOCKS: Duration = Duration::from_secs(60);
 
 /// Selects messages.
 #[derive(Clone, Debug, Default)]
@@ -265,6 +271,9 @@ impl DeadLetters {
             // Groups of which a message stays: later messages stay too.
             let mut stuck: HashSet<String> = HashSet::new();
             let mut sent: HashSet<String> = HashSet::new();
+            // Of messages that may come back without their ID.
+            let (hasher, mut bodies) = (RandomState::new(), HashSet::new());
+            let began = Timestamp::now();
             while let Some(letters) = self.next(selection, stop, &mut tally).await? {
                 let mut chosen = Vec::new();
                 for letter in &letters {
@@ -274,8 +283,16 @@ impl DeadLetters {
                     tally.seen += 1;
                     tally.missing.remove(letter.id());
                     let group = letter.system("MessageGroupId").filter(|_| self.is_fifo());
+                    let came_back = match letter.id_before() {
+                        Some(id) => sent.contains(id),
+                        None => {
+                            let sent_at = letter.sent_at();
+                            let is_new = sent_at.is_none_or(|at| at + CLOCKS > began);
+                            is_new && bodies.contains(&hasher.hash_one(letter.body()))
+                        }
+                    };
                     let fate = match letter.standing {
-                        _ if sent.contains(letter.id_before()) => Fate::CameBack,
+                        _ if came_back => Fate::CameBack,
                         _ if !selection.has(letter) => Fate::NotSelected,
                         _ if letter.bus_failure().is_some() => Fate::BusFailure,
                         // Its group waits for its place, and it is a duplicate.
@@ -314,6 +331,7 @@ impl DeadLetters {
                             Ok(copy) => {
                                 held.receipts.remove(letter.id());
                                 sent.insert(copy);
+                                bodies.insert(hasher.hash_one(letter.body()));
                                 tally.redriven += 1;
                                 each(letter, Fate::Redriven);
                             }

@@ -1,4 +1,4 @@
-//! The guide's statement that forgets a key, and deleting expired rows.
+//! The guide's statements that forget a key and unblock a message group, and deleting expired rows.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
@@ -7,7 +7,8 @@ use std::time::Duration;
 use sqs_once::conformance::Fixture;
 use sqs_once::key::{ItemId, Namespace};
 use sqs_once::policy::UnknownOutcome;
-use sqs_once::store::{Fence, Item, Owner, Status, Timestamp};
+use sqs_once::store::{Fence, Item, Owner, Seen, Status, Timestamp};
+use sqs_once::unstable::block::Block;
 use sqs_once::{BusinessKey, Consumer, Handler};
 use sqs_once_postgres::{DELETE_EXPIRED, Deleted};
 
@@ -16,14 +17,17 @@ use crate::support::{Database, MINUTE, connect};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The statement, for the key of this item.
-fn forget(item: &Item) -> String {
+/// The guide's statement that contains `example`, for `real`.
+fn statement(example: &str, real: &str) -> String {
     let page = include_str!("../../../../docs/operations.md");
     let mut statements = page.split("```").filter_map(|it| it.strip_prefix("sql\n"));
-    let forget = statements.find(|it| it.starts_with("UPDATE")).unwrap();
-    let id = "orders#3f9ab1c20d45e0…";
-    assert_eq!(forget.matches(id).count(), 1);
-    forget.replace(id, item.id.as_str())
+    let is_its = |it: &&str| it.starts_with("UPDATE") && it.matches(example).count() == 1;
+    statements.find(is_its).unwrap().replace(example, real)
+}
+
+/// The statement that forgets the key of this item.
+fn forget(item: &Item) -> String {
+    statement("orders#3f9ab1c20d45e0…", item.id.as_str())
 }
 
 /// A row of a first attempt before 30 hours.
@@ -95,6 +99,38 @@ async fn the_guides_statement_takes_no_key_from_a_worker_and_lowers_no_fence() {
     database.run(&forget(&ahead)).await;
     let found = database.peek(&ahead.id).await.unwrap();
     assert_eq!(found.fence, Some(fence.next()));
+}
+
+#[tokio::test]
+async fn the_guides_statement_unblocks_one_message_group_and_refuses_what_is_decided_by_the_last_block()
+ {
+    let database = Database::new().await;
+    let now = Timestamp::now();
+    let blocks = ["customer-7", "customer-70"].map(|group| {
+        let queue = "arn:aws:sqs:eu-central-1:123456789012:orders.fifo";
+        let block = Block::begin(None, (queue, group), now);
+        block.with("m-1").with("m-2").after_end(0).unwrap()
+    });
+    let items = blocks.map(|block| {
+        block
+            .claim(Owner::from_bits(7), now, Seen::Nothing)
+            .write(None)
+    });
+    for item in &items {
+        database.plant(item.clone()).await;
+    }
+    let unblock = statement("customer-7", "customer-7");
+    database.run(&unblock).await;
+    let [lifted, other] = items
+        .each_ref()
+        .map(async |item| database.peek(&item.id).await.unwrap());
+    let (lifted, other) = (lifted.await, other.await);
+    let block = Block::from_item(&lifted).unwrap();
+    assert!(!block.stands());
+    assert_eq!((block.places, block.ended), (2, 2));
+    assert_eq!(lifted.fence, items[0].fence.map(Fence::next));
+    assert_ne!(lifted.owner, items[0].owner);
+    assert!(Block::from_item(&other).unwrap().stands());
 }
 
 fn batch(rows: u32) -> NonZeroU32 {

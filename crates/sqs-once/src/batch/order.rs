@@ -139,13 +139,9 @@ impl Batch<'_> {
     pub(super) async fn read_blocks(&self) {
         let Some(order) = &self.order else { return };
         let read = order.read.get_or_init(|| async {
-            let ids: Vec<_> = order.groups.iter().map(|group| group.id.clone()).collect();
-            self.ledger.tally().store_requests += 1;
-            let read = self.engine.driver().store.read(&ids);
-            let read = answers_until(self.deadline.requests_by, ids.len(), read);
             // All messages of a batch are of one queue.
             let first = &self.ledger.messages[order.groups[0].first];
-            let (answers, limits) = join(read, self.queue_limits(first)).await;
+            let (states, limits) = join(self.states(order), self.queue_limits(first)).await;
             if limits.is_none() {
                 let deliveries = order.groups[0].deliveries;
                 error!(
@@ -156,14 +152,47 @@ impl Batch<'_> {
                 );
                 return;
             }
-            for (group, answer) in order.groups.iter().zip(answers) {
-                match answer.and_then(|item| State::of(item.as_ref())) {
-                    Ok(state) => group.set(state),
-                    Err(error) => self.ledger.log_once(&error),
-                }
+            for (group, state) in order.groups.iter().zip(states) {
+                group.set(state);
             }
         });
         read.await;
+    }
+
+    /// Reads the blocks of all groups, and again those without an answer: a message that returns for that has used up a
+    /// delivery.
+    async fn states(&self, order: &Order) -> Vec<State> {
+        let (driver, until) = (self.engine.driver(), self.deadline.requests_by);
+        let mut retries = Retries::new(until);
+        let mut states = vec![State::Unknown; order.groups.len()];
+        loop {
+            let unknown = (0..states.len()).filter(|at| matches!(states[*at], State::Unknown));
+            let unknown: Vec<_> = unknown.collect();
+            let ids: Vec<_> = unknown
+                .iter()
+                .map(|at| order.groups[*at].id.clone())
+                .collect();
+            self.ledger.tally().store_requests += 1;
+            let answers = answers_until(until, ids.len(), driver.store.read(&ids)).await;
+            let mut failed = Ok(());
+            for (at, answer) in unknown.into_iter().zip(answers) {
+                match answer.and_then(|item| State::of(item.as_ref())) {
+                    Ok(state) => states[at] = state,
+                    // A transient error is worth another request.
+                    Err(error) if failed.is_ok() || error.is_transient() => failed = Err(error),
+                    Err(_) => {}
+                }
+            }
+            let pause = retries.after_error(&failed);
+            match (failed, pause) {
+                (Ok(()), _) => return states,
+                (Err(_), Some(pause)) => pause.ends(driver.random.bits()).await,
+                (Err(error), None) => {
+                    self.ledger.log_once(&error);
+                    return states;
+                }
+            }
+        }
     }
 
     /// Waits until the block of a record's group is known. Returns why the record may not run, if it may not.

@@ -79,6 +79,13 @@ impl Settings {
                 "a handler of single messages",
             ));
         }
+        if failed.keeps_order() && env.disabled {
+            return Err(ConfigError::conflicting(
+                "SQS_ONCE_DISABLED",
+                "is set, but the order behind dead letters is kept in the store",
+                "false for a consumer with `keep_order`",
+            ));
+        }
         let concurrency = self.concurrency.map(|concurrency| {
             let zero = || ConfigError::invalid("the setting `concurrency`", "is 0", "1 or more");
             NonZeroUsize::new(concurrency).ok_or_else(zero)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Serialize, ser};
 use serde_json::value::RawValue;
 
 use crate::handler::{Done, HandlerError, IntoOutcome, RecordParts};
@@ -34,6 +34,9 @@ pub struct StartExecution {
     target: Target,
     input: serde_json::Result<String>,
 }
+
+/// The most levels of an input.
+const MAX_DEPTH: usize = 128;
 
 enum Target {
     #[cfg(feature = "step-functions")]
@@ -159,24 +162,30 @@ fn name<S>(parts: &RecordParts<S>, target: &str) -> String {
 
 /// Serializes a value with sorted names, so that each attempt has the same input.
 fn sorted_json(value: &impl Serialize) -> serde_json::Result<String> {
-    sorted(&serde_json::to_string(value)?)
+    sorted(&serde_json::to_string(value)?, MAX_DEPTH)
 }
 
-/// Sorts names without a change of numbers, which may have more digits than a float.
-fn sorted(json: &str) -> serde_json::Result<String> {
+/// Sorts names without a change of numbers, which may have more digits than a float. The value has at most `depth` levels:
+/// a deeper one would need more stack than a thread has.
+fn sorted(json: &str, depth: usize) -> serde_json::Result<String> {
     let json = json.trim();
+    let inner = |value: &RawValue| sorted(value.get(), depth - 1);
     Ok(match json.as_bytes().first() {
+        Some(b'{' | b'[') if depth == 0 => {
+            let error = format!("it has more than {MAX_DEPTH} levels");
+            return Err(ser::Error::custom(error));
+        }
         Some(b'{') => {
             let fields: BTreeMap<String, &RawValue> = serde_json::from_str(json)?;
             let fields = fields.iter().map(|(name, value)| {
                 let name = serde_json::to_string(name)?;
-                Ok(format!("{name}:{}", sorted(value.get())?))
+                Ok(format!("{name}:{}", inner(value)?))
             });
             format!("{{{}}}", joined(fields)?)
         }
         Some(b'[') => {
             let values: Vec<&RawValue> = serde_json::from_str(json)?;
-            let values = values.iter().map(|value| sorted(value.get()));
+            let values = values.iter().map(|value| inner(value));
             format!("[{}]", joined(values)?)
         }
         Some(b'"') => serde_json::to_string(&serde_json::from_str::<String>(json)?)?,
@@ -191,7 +200,7 @@ fn joined(parts: impl Iterator<Item = serde_json::Result<String>>) -> serde_json
 impl Request {
     /// Compares with the input of an execution that exists. An answer without an input counts as the same.
     pub(super) fn compare(&self, input: Option<&str>) -> Found {
-        match input.map(sorted) {
+        match input.map(|input| sorted(input, MAX_DEPTH)) {
             Some(Ok(input)) if input == self.input => Found::Same,
             Some(_) => Found::OtherInput,
             None => Found::Same,

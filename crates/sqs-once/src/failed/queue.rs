@@ -98,7 +98,7 @@ impl Queue {
     /// queue's messages are returned, with an `ERROR` line.
     ///
     /// Each batch costs one read of the store more, beside its first claims. A batch handler refuses to start with this
-    /// setting.
+    /// setting, and so does a consumer with `SQS_ONCE_DISABLED`.
     pub fn keep_order(mut self, deliveries: NonZeroU32) -> Self {
         self.keep_order = Some(deliveries);
         self

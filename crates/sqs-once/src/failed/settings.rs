@@ -170,7 +170,7 @@ impl FailedSettings {
         let dead_letters = dead_letter_queue.map(|url| {
             Arc::new(DeadLetterQueue {
                 client: client.clone(),
-                url,
+                url: url.trim_end_matches('/').to_owned(),
                 function: process_env("AWS_LAMBDA_FUNCTION_NAME"),
             }) as Arc<dyn DeadLetters>
         });

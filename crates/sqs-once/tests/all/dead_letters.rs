@@ -128,7 +128,12 @@ async fn a_fifo_dead_letter_queue_gets_the_group_and_the_message_id_to_deduplica
     let fifo = format!("{DLQ}.fifo");
     let of_fifo = [["\"a\"", "\"m-0\""], ["\"m-1\"", "\"m-1\""]];
     let of_standard = [["\"a\"", "null"], ["null", "null"]];
-    for (url, expected) in [(&*fifo, of_fifo), (DLQ, of_standard)] {
+    let with_slash = format!("{fifo}/");
+    for (url, expected) in [
+        (&*fifo, of_fifo),
+        (&*with_slash, of_fifo),
+        (DLQ, of_standard),
+    ] {
         let sqs = Sqs::default();
         let bench = dead_lettering(&sqs, url, refusal(no_such_card));
         bench.run([grouped("a", "o-1"), order("o-2")]).await;

@@ -337,6 +337,24 @@ async fn an_input_keeps_the_digits_of_its_numbers() {
     assert_eq!(aws.all()[0].input, expected);
 }
 
+/// Each level takes stack, and the producer chooses their number.
+#[tokio::test]
+async fn an_input_of_more_levels_than_a_stack_has_room_for_is_terminal() {
+    let aws = LocalExecutions::start(0).await.unwrap();
+    for (levels, ends_as) in [(128, "processed"), (129, "terminal"), (100_000, "terminal")] {
+        let Target::Machine(machine) = machine(MACHINE).on(&aws) else {
+            panic!("a machine")
+        };
+        let handler = orders().call(move |_: Order| {
+            let deep = "[".repeat(levels) + &"]".repeat(levels);
+            ready(machine.start(&RawValue::from_string(deep).unwrap()))
+        });
+        let bench = Bench::new().on(handler);
+        bench.run([&*format!("o-{levels}")]).await;
+        assert_eq!(bench.outcomes(), ends_as, "{levels}");
+    }
+}
+
 #[test]
 fn a_target_that_can_t_be_started_by_name_is_refused_when_it_is_named() {
     for name in [

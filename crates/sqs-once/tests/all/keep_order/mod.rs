@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use self::shape::Shape;
 use self::world::{DELIVERIES, REQUEST, World};
 use crate::router;
+use crate::support::process::has;
 use crate::support::sqs::Sqs;
 use crate::support::{
     Bench, DLQ, Mode, Notes, Order, assert_contains, codes, grouped, invoke, orders, with,
@@ -138,13 +139,22 @@ async fn each_message_of_a_blocked_group_has_its_own_route() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_read_of_a_block_that_fails_is_repeated_and_costs_no_delivery() {
+    for kind in [StoreErrorKind::Unanswered, StoreErrorKind::Throttled] {
+        let mut world = World::new();
+        world.send(2);
+        world.bench.store.fail("read", kind, 3);
+        world.deliver(false).await;
+        assert_eq!(world.done.take(), ["0", "1"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_an_answer_about_its_block_a_group_returns_untried_and_unclaimed() {
     let mut world = World::new();
     world.send(2);
-    world
-        .bench
-        .store
-        .fail("read", StoreErrorKind::Unanswered, 1);
+    let store = &world.bench.store;
+    store.fail("read", StoreErrorKind::AccessDenied, 1);
     world.deliver(false).await;
     assert_eq!(world.done.len(), 0);
     let expected = "failed: order-unknown, failed: earlier-message";
@@ -178,6 +188,22 @@ async fn a_batch_of_a_group_that_is_not_blocked_costs_one_read_more_and_no_time(
     // The claim and its answer, and the completion.
     assert_eq!(began.elapsed(), 3 * REQUEST);
     assert_eq!(world.done.take(), ["0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_off_switch_is_refused_because_blocks_are_in_the_store() {
+    let is_off = has!(&[("SQS_ONCE_DISABLED", "true")]);
+    let queue = Sqs::default().queue().keep_order(NonZeroU32::MIN);
+    let queue = queue.dead_letter_queue(format!("{DLQ}.fifo"));
+    let handler = orders().call(async |_: Order| {});
+    let started = Bench::new().consumer(handler).queue(queue).init().await;
+    match is_off {
+        false => started.unwrap(),
+        true => assert_contains!(
+            started.err().unwrap().to_string(),
+            "SQS_ONCE_DISABLED is set"
+        ),
+    }
 }
 
 #[tokio::test(start_paused = true)]
