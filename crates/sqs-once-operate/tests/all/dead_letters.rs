@@ -482,36 +482,46 @@ async fn the_source_is_the_one_queue_that_has_this_for_its_dead_letters() {
 /// A consumer that fails at once returns messages while the redrive still runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_fails_again_during_a_redrive_stays() {
-    // A consumer attaches the ID unless the message has no room for it, and a message that SQS moves keeps its ID.
-    for (says_its_id, keeps_its_id) in [(true, false), (false, true), (false, false)] {
-        let account = Account::with("", &BODIES).await;
+    type Back = fn(&str, &str) -> NewMessage;
+    let without_room: Back = |id, body| NewMessage::new(format!("again-{id}"), body);
+    let with_its_id: Back = |id, body| {
+        let mut back = NewMessage::new(format!("again-{id}"), body);
+        let name = "sqs-once-message-id".to_owned();
+        back.attributes.insert(name, text(id));
+        back
+    };
+    let moved_by_sqs: Back = |id, body| NewMessage::new(id, body);
+    let in_group: Back = |id, body| NewMessage::new("again", body).in_group("a", id);
+    let with_a_place: Back =
+        |id, body| NewMessage::new("again", body).in_group("a", format!("sqs-once:1:0:{id}"));
+    for (suffix, bodies, back) in [
+        ("", &BODIES[..], with_its_id),
+        ("", &BODIES, moved_by_sqs),
+        ("", &BODIES, without_room),
+        (".fifo", &BODIES[..1], in_group),
+        (".fifo", &BODIES[..1], with_a_place),
+    ] {
+        let account = Account::with(suffix, bodies).await;
         let letters = account.reliable(None);
         let mut fates = Vec::new();
         let each = |_: &_, fate| {
             fates.push(fate);
             let (now, mut queues) = (SystemTime::now(), account.sqs.queues());
-            for message in queues.receive("orders", 10, now).unwrap() {
+            for message in queues.receive(&account.source(), 10, now).unwrap() {
                 let handle = &message.receipt_handle;
-                queues.delete("orders", handle, now).unwrap();
-                let id = message.message.id.clone();
-                let mut back = NewMessage::new(id.clone(), message.message.body.clone());
-                if !keeps_its_id {
-                    back.id = format!("again-{id}");
-                }
-                if says_its_id {
-                    let (name, before) = ("sqs-once-message-id".to_owned(), text(&id));
-                    back.attributes.insert(name, before);
-                }
-                queues.send("orders-dlq", back, now).unwrap();
+                queues.delete(&account.source(), handle, now).unwrap();
+                let back = back(&message.message.id, &message.message.body);
+                queues.send(&account.dlq(), back, now).unwrap();
             }
             assert!(fates.len() < 20, "it has no end");
         };
         let (tally, ended) = account.redrive(&letters, true, each).await;
         ended.unwrap();
-        assert_eq!((tally.redriven, tally.came_back), (4, 4));
-        assert_eq!(fates[4..], [Fate::CameBack; 4]);
-        let left = set(account.bodies("orders-dlq"));
-        assert_eq!(left, BODIES.map(str::to_owned).into());
+        let count = bodies.len();
+        assert_eq!((tally.redriven, tally.came_back), (count, count));
+        assert!(fates[count..].iter().all(|fate| *fate == Fate::CameBack));
+        let left = set(account.bodies(&account.dlq()));
+        assert_eq!(left, bodies.iter().map(|&body| body.to_owned()).collect());
         assert_eq!(account.in_flight(), 0);
     }
 }
