@@ -25,7 +25,7 @@ async fn a_key_in_progress_elsewhere_is_not_acknowledged_and_not_run() {
         begun.notified().await;
         assert_eq!(bench.store.item("a").unwrap().status, Status::InProgress);
         assert_eq!(bench.run(["a", "a"]).await, ["m-0", "m-1"]);
-        assert_eq!(bench.outcomes(), "in_progress in_progress");
+        assert_eq!(bench.codes(), ["in_progress: in-progress"; 2].join(", "));
         go_on.notify_one();
     };
     let (failed, ()) = tokio::join!(bench.run(["a"]), meanwhile);
@@ -42,6 +42,8 @@ async fn exactly_the_failed_records_are_reported_in_batch_order() {
     let ids = ["panic-1", "a", "bad-1", "b", "hopeless-1", "c"];
     assert_eq!(bench.run(ids).await, ["m-0", "m-2", "m-4"]);
     assert_eq!(seen.take().len(), 6);
+    // Failures are released together with the completions.
+    assert_eq!(bench.store.take_calls(), [("claim", 6), ("settle", 6)]);
     let expected = [
         ("failed", "panicked: what a surprise"),
         ("processed", ""),
@@ -67,6 +69,8 @@ async fn a_record_delivered_again_has_no_effect_and_is_acknowledged() {
 #[tokio::test(start_paused = true)]
 async fn a_failed_record_runs_again_at_once_because_its_claim_was_released() {
     let (bench, seen) = noting();
+    // The batch ends when they are answered.
+    bench.store.settlements_take(|_| SECOND / 100);
     let ids = ["bad-1", "panic-1", "hopeless-1"];
     for _ in 0..3 {
         assert_eq!(bench.run(ids).await.len(), 3);
@@ -118,9 +122,10 @@ async fn a_duplicate_in_a_batch_ends_as_the_record_it_repeats_did_however_far_be
         assert_eq!(bench.run(ids.chain([id.to_owned()])).await, failed);
         let lines = bench.lines();
         let copy = lines.iter().find(|line| line["message_id"] == "m-299");
-        let reason = copy.unwrap().get("reason").map(String::as_str);
+        let said = ["code", "reason"].map(|field| copy.unwrap().get(field).map(String::as_str));
         let because = "the message with the same key in this batch failed";
-        assert_eq!(reason, (id != "a").then_some(because));
+        let because = ["earlier-message", because].map(|it| (id != "a").then_some(it));
+        assert_eq!(said, because);
         assert_eq!(seen.take().iter().filter(|one| *one == id).count(), 1);
     }
 }
@@ -261,19 +266,14 @@ async fn waiting_for_a_key_ends_with_the_deadline_and_asks_for_no_claim_after_it
 static ALIVE: LazyLock<AtOnce> = LazyLock::new(AtOnce::default);
 
 #[derive(Deserialize)]
-#[serde(from = "Order")]
 struct Payload {
     id: String,
+    #[serde(skip, default = "count")]
     _counted: Counted,
 }
 
-impl From<Order> for Payload {
-    fn from(order: Order) -> Self {
-        Self {
-            id: order.id,
-            _counted: ALIVE.enter(),
-        }
-    }
+fn count() -> Counted {
+    ALIVE.enter()
 }
 
 #[tokio::test(start_paused = true)]

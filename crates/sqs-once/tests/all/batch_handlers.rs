@@ -271,7 +271,7 @@ async fn neither_an_outcome_nor_a_record_of_another_batch_is_a_success_of_this_o
         assert_eq!(bench.run(["a"]).await, [""; 0]);
         bench.lines();
         assert_eq!(bench.run(["b"]).await, ["m-0"]);
-        bench.assert_ended("failed", reason);
+        bench.assert_ended("failed: handler-error", reason);
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use crate::support::database::{Booking, Ledger, Turn};
 use crate::support::{
-    Bench, Notes, Order, SECOND, assert_contains, assert_ends_as_said, ends, ids, in_group,
+    Bench, Notes, Order, SECOND, assert_contains, assert_ends_as_said, codes, ends, ids, in_group,
     in_groups, json_body, keys, order, orders, outcome, values, with_attribute,
 };
 
@@ -112,19 +112,21 @@ async fn a_call_that_fails_or_ends_its_own_transaction_leaves_nothing_behind() {
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_without_an_answer_is_not_sent_again_and_the_next_delivery_knows() {
-    for (turn, later, effects) in [
-        (Turn::Fail(Throttled), "processed processed", 1),
-        (Turn::LoseAnswer, "duplicate duplicate", 0),
+    for (turn, ends, later) in [
+        (Turn::Fail(Throttled), "failed: not-committed", "processed"),
+        (Turn::LoseAnswer, "failed: commit-unconfirmed", "duplicate"),
     ] {
         let booking = booking();
         booking.database.commits([turn]);
         assert_eq!(booking.run(["a", "b"]).await, ["m-0", "m-1"]);
         assert_eq!(booking.store.take_calls(), [("begin", 2), ("commit", 2)]);
-        assert_contains!(booking.lines()[0]["reason"], "commit");
+        let lines = booking.lines();
+        assert_contains!(lines[0]["reason"], "commit");
+        assert_eq!(codes(&lines), [ends; 2].join(", "));
         assert_eq!(booking.run(["a", "b"]).await, [""; 0]);
-        assert_eq!(booking.outcomes(), later);
+        assert_eq!(booking.outcomes(), [later; 2].join(" "));
         assert_eq!(booking.database.effects(), ["a", "b"]);
-        assert_eq!(booking.seen.len(), 1 + effects);
+        assert_eq!(booking.seen.len(), 1 + usize::from(later == "processed"));
     }
 }
 
@@ -268,12 +270,4 @@ async fn a_payload_without_a_key_that_comes_after_the_call_waits_for_its_next_de
     assert_eq!(bench.run([slow("a", 0), slow("b", 20)]).await, ["m-1"]);
     assert_contains!(ends(bench.lines())[1].1, "its batch had begun");
     assert!(bench.elapsed() < 25 * SECOND);
-}
-
-#[tokio::test]
-async fn a_store_without_transactions_is_refused_at_the_start() {
-    let handler =
-        orders().call_batch(async |orders: Batch<Order>, _: Ledger| orders.all_succeeded());
-    let error = Bench::new().consumer(handler).init().await.unwrap_err();
-    assert_contains!(error.to_string(), "the setting `store` has no transactions");
 }

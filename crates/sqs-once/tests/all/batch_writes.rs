@@ -14,7 +14,7 @@ use sqs_once::{Batch, BatchHandler, BatchWrites, HandlerError, ResultExt, Writes
 
 use crate::support::process::{SINGLE, has};
 use crate::support::{
-    Calls, Notes, Order, SECOND, Tested, assert_ends_as_said, ends, handling_batches, ids,
+    Calls, Notes, Order, SECOND, Tested, assert_ends_as_said, codes, ends, handling_batches, ids,
     in_group, in_groups, json_body, keys, several,
 };
 use crate::transactional::update;
@@ -100,10 +100,10 @@ async fn a_condition_that_is_not_met_isolates_its_record_and_the_others_commit()
         let failed = bench.run(["a", "sold-out", "b", "c"]).await;
         assert_eq!(failed, ["m-0", "m-1"]);
         let said = "its condition was not met";
-        let lines = ends(bench.lines());
-        assert_eq!(lines[0].0, "failed");
-        assert_eq!(lines[1].0, "terminal");
-        assert!(lines[..2].iter().all(|line| line.1.contains(said)));
+        let lines = bench.lines();
+        let unmet = "failed: condition-not-met, terminal: condition-not-met";
+        assert_eq!(codes(&lines[..2]), unmet);
+        assert!(lines[..2].iter().all(|line| line["reason"].contains(said)));
         assert_eq!(bench.store.written(), ["b", "c"]);
         // The key is free at once.
         assert_eq!(bench.run(["a", "sold-out"]).await, [""; 0]);

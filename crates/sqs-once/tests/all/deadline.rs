@@ -33,15 +33,18 @@ async fn a_slow_record_is_cancelled_and_the_others_are_acknowledged_in_time() {
 /// Cancellation leaves the claim, since a remote effect may be in flight.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_records_claim_is_left_to_lapse_and_then_runs_again() {
-    for attempt_timeout in [60, 2] {
+    for (attempt_timeout, ends) in [
+        (60, "failed: deadline, processed"),
+        (2, "failed: attempt-timeout, processed"),
+    ] {
         let (bench, started) = noting();
         let bench = bench.with(|it| it.attempt_timeout(attempt_timeout * SECOND));
         let lease_until = bench.deadline() + 3 * SECOND;
         assert_eq!(bench.run(["slow-1", "a"]).await, ["m-0"]);
         assert_eq!(bench.elapsed(), attempt_timeout.min(29) * SECOND);
-        let line = &bench.lines()[0];
-        assert_eq!(line["outcome"], "failed");
-        assert_contains!(line["reason"], "cancelled");
+        let lines = bench.lines();
+        assert_eq!(codes(&lines), ends);
+        assert_contains!(lines[0]["reason"], "cancelled");
         let item = bench.store.item("slow-1").unwrap();
         assert_eq!(item.status, Status::InProgress);
         assert_eq!(item.lease_until, Some(lease_until));
@@ -88,6 +91,8 @@ async fn records_never_started_are_returned_free() {
     let ids: Vec<_> = (0..300).map(|at| format!("slow-{at}")).collect();
     assert_eq!(bench.run(ids.clone()).await.len(), 300);
     assert_eq!(started.len(), 2);
+    let ends = codes(&bench.lines()[1..3]);
+    assert_eq!(ends, "failed: deadline, failed: not-started");
     let now = bench.clock.now();
     let held = ids.iter().filter_map(|id| bench.store.item(id));
     let held = held.filter(|item| item.lease_until > Some(now)).count();

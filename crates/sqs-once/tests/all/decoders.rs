@@ -84,18 +84,15 @@ async fn gzip_is_opened_for_another_decoder_unless_it_is_broken_or_expands_too_m
     bench.lines();
     let cut = &gzip(b"o-1 o-2 o-3")[..24];
     let bomb = gzip(&vec![b'x'; longest + 1]);
+    let no_data = "the body is not gzip: the data is broken";
+    let no_text = "the body is not gzip: its text is not UTF-8, or the data is broken";
+    let too_long = "the body is not gzip: its text is longer than 16 MiB";
     for (broken, reason) in [
         ("o-1!", "the body is not base64"),
-        ("AAAA", "the body is not gzip: the data is broken"),
-        (cut, "the body is not gzip: the data is broken"),
-        (
-            &*gzip(b"\xff"),
-            "the body is not gzip: its text is not UTF-8, or the data is broken",
-        ),
-        (
-            &*bomb,
-            "the body is not gzip: its text is longer than 16 MiB",
-        ),
+        ("AAAA", no_data),
+        (cut, no_data),
+        (&*gzip(b"\xff"), no_text),
+        (&*bomb, too_long),
     ] {
         assert_eq!(bench.run([body(broken)]).await, ["m-0"]);
         assert_eq!(bench.lines()[0]["reason"], reason);

@@ -1,6 +1,6 @@
 //! Parsing Lambda's event: the fields that are read, and the effect of a broken record on the others.
 
-use crate::support::{Notes, values};
+use crate::support::{Notes, in_simulated_time, values};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::Value;
@@ -89,9 +89,7 @@ async fn messages(records: &[&str]) -> Vec<Arc<Message>> {
 }
 
 fn run(records: &[String]) -> Answer {
-    let runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = { runtime }.enable_time().build().unwrap();
-    runtime.block_on(Bench::new(handler()).run(event(records)))
+    in_simulated_time(Bench::new(handler()).run(event(records)))
 }
 
 proptest! {

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::future::ready;
 use std::time::Duration;
 
+use aws_config::SdkConfig;
 use aws_smithy_runtime_api::client::http::{
-    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+    HttpConnector, HttpConnectorFuture, SharedHttpClient, SharedHttpConnector, http_client_fn,
 };
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_runtime_api::http::{Response, StatusCode};
@@ -14,6 +15,8 @@ use serde_json::{Value, json};
 use sqs_once::executions::{DurableFunction, ExecutionError, StartExecution, StateMachine};
 use sqs_once::handler::IntoOutcome;
 use sqs_once::policy::{MissingKey, PayloadMismatch};
+use sqs_once::sdk::sfn::config::retry::RetryConfig;
+use sqs_once::sdk::sfn::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
 use sqs_once::sdk::{lambda, sfn};
 use sqs_once_local::LocalExecutions;
 use tokio::task::yield_now;
@@ -43,30 +46,28 @@ impl Target {
 
     fn on(self, aws: &LocalExecutions) -> Self {
         let http = aws_smithy_http_client::Builder::new().build_http();
-        match self {
-            Self::Machine(machine) => {
-                let config = sfn::Config::builder().endpoint_url(aws.endpoint());
-                Self::Machine(machine.client(sfn_client(config.http_client(http))))
-            }
-            Self::Function(function) => {
-                let config = lambda::Config::builder().endpoint_url(aws.endpoint());
-                Self::Function(function.client(lambda_client(config.http_client(http))))
-            }
-        }
+        self.at(&aws.endpoint(), http)
     }
 
     /// Lets every request be refused with this code, or remain without an answer.
     fn refusing(self, code: Option<&'static str>) -> Self {
-        let http = move || http_client_fn(move |_, _| SharedHttpConnector::new(Refusing(code)));
+        let http = http_client_fn(move |_, _| SharedHttpConnector::new(Refusing(code)));
+        self.at("http://127.0.0.1:9", http)
+    }
+
+    fn at(self, endpoint: &str, http: SharedHttpClient) -> Self {
+        let credentials = Credentials::new("local", "local", None, None, "test");
+        let config = SdkConfig::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::from_static("eu-central-1"))
+            .retry_config(RetryConfig::disabled())
+            .credentials_provider(SharedCredentialsProvider::new(credentials))
+            .endpoint_url(endpoint)
+            .http_client(http)
+            .build();
         match self {
-            Self::Machine(machine) => {
-                let config = sfn::Config::builder().http_client(http());
-                Self::Machine(machine.client(sfn_client(config)))
-            }
-            Self::Function(function) => {
-                let config = lambda::Config::builder().http_client(http());
-                Self::Function(function.client(lambda_client(config)))
-            }
+            Self::Machine(it) => Self::Machine(it.client(sfn::Client::new(&config))),
+            Self::Function(it) => Self::Function(it.client(lambda::Client::new(&config))),
         }
     }
 }
@@ -81,26 +82,6 @@ fn function(name: &str) -> Target {
 
 fn targets() -> [Target; 2] {
     [machine(MACHINE), function("fulfilment:live")]
-}
-
-fn sfn_client(config: sfn::config::Builder) -> sfn::Client {
-    let credentials = sfn::config::Credentials::new("local", "local", None, None, "test");
-    let config = config
-        .behavior_version(sfn::config::BehaviorVersion::latest())
-        .region(sfn::config::Region::from_static("eu-central-1"))
-        .retry_config(sfn::config::retry::RetryConfig::disabled())
-        .credentials_provider(credentials);
-    sfn::Client::from_conf(config.build())
-}
-
-fn lambda_client(config: lambda::config::Builder) -> lambda::Client {
-    let credentials = lambda::config::Credentials::new("local", "local", None, None, "test");
-    let config = config
-        .behavior_version(lambda::config::BehaviorVersion::latest())
-        .region(lambda::config::Region::from_static("eu-central-1"))
-        .retry_config(lambda::config::retry::RetryConfig::disabled())
-        .credentials_provider(credentials);
-    lambda::Client::from_conf(config.build())
 }
 
 /// What a lagging read of Step Functions shows of an execution that has ended.
@@ -260,27 +241,17 @@ async fn versions_and_aliases_of_a_target_have_one_name_for_a_key_and_the_input_
 
 #[tokio::test]
 async fn a_refusal_says_what_to_do_and_only_an_input_that_is_refused_is_terminal() {
+    let [allow, limit, invalid, large] = [
+        "the function's role must allow ",
+        "answered ExecutionLimitExceeded",
+        "answered ValidationException",
+        "answered RequestTooLargeException",
+    ];
     for (code, outcome, reason) in [
-        (
-            Some("AccessDeniedException"),
-            "failed",
-            "the function's role must allow ",
-        ),
-        (
-            Some("ExecutionLimitExceeded"),
-            "failed",
-            "answered ExecutionLimitExceeded",
-        ),
-        (
-            Some("ValidationException"),
-            "failed",
-            "answered ValidationException",
-        ),
-        (
-            Some("RequestTooLargeException"),
-            "terminal",
-            "answered RequestTooLargeException",
-        ),
+        (Some("AccessDeniedException"), "failed", allow),
+        (Some("ExecutionLimitExceeded"), "failed", limit),
+        (Some("ValidationException"), "failed", invalid),
+        (Some("RequestTooLargeException"), "terminal", large),
         (None, "failed", "did not answer: "),
     ] {
         for target in targets() {
@@ -299,10 +270,8 @@ async fn an_execution_that_seems_to_run_although_its_name_is_taken_is_asked_abou
     assert_eq!(bench.run(["o-1"]).await, ["m-0"]);
     let ended = ends(bench.lines());
     assert_eq!(ended[0].0, "failed");
-    assert_contains!(
-        ended[0].1,
-        "Step Functions does not tell yet how the execution "
-    );
+    let said = "Step Functions does not tell yet how the execution ";
+    assert_contains!(ended[0].1, said);
 }
 
 #[tokio::test]

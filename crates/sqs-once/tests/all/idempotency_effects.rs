@@ -176,10 +176,8 @@ async fn writes_that_break_a_limit_are_an_error_and_nothing_is_sent() {
         Ok::<_, HandlerError>(all)
     };
     let ran = it.idempotency.until(it.deadline()).run("a", work).await;
-    assert_contains!(
-        ran.unwrap_err().to_string(),
-        "100 writes: a transaction accepts 99"
-    );
+    let said = "100 writes: a transaction accepts 99";
+    assert_contains!(ran.unwrap_err().to_string(), said);
     assert_eq!(it.store.take_calls(), []);
 }
 

@@ -9,8 +9,7 @@ use sqs_once::consumer::{Margins, Work};
 use sqs_once::key::{Ids, KeyCodec, KeyError, KeySecret, OwnIds};
 use sqs_once::once::{Once, RunError};
 use sqs_once::store::StoreErrorKind::{AccessDenied, TableNotFound, Throttled, Unanswered};
-use sqs_once::store::{MemoryStore, Owner, Status, StoreErrorKind, Timestamp};
-use sqs_once::testing::TestClock;
+use sqs_once::store::{Owner, Status, StoreErrorKind, Timestamp};
 use sqs_once::{Completion, Handler, HandlerError, Idempotency, IdempotencyToken};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
@@ -90,18 +89,15 @@ fn is_in_progress(ran: &Ran) -> bool {
 /// The monotonic clock may stop while the process is frozen.
 #[tokio::test(start_paused = true)]
 async fn work_is_not_polled_in_a_process_that_thaws_after_its_deadline() {
-    let clock = TestClock::new();
-    let idempotency = Idempotency::new("test").store(MemoryStore::new());
-    let idempotency = idempotency.clock(clock.clone());
+    let (bench, idempotency) = setup();
     let went_on = AtomicBool::new(false);
     let frozen = || async {
-        clock.advance(3600 * SECOND);
+        bench.clock.advance(3600 * SECOND);
         yield_now().await;
         went_on.store(true, Ordering::SeqCst);
         ok().await
     };
-    let until = idempotency.until(clock.now() + 30 * SECOND);
-    let cancelled = until.run("a", frozen).await;
+    let cancelled = bench.once(&idempotency, frozen).await;
     let is_cancelled = matches!(cancelled, Err(RunError::Cancelled));
     assert!(is_cancelled, "{cancelled:?}");
     assert!(!went_on.into_inner());
@@ -386,13 +382,10 @@ async fn every_run_is_one_line_in_the_log_without_its_key() {
     let _ = invocation.run("customer-8", failing).await;
     assert!(!bench.log.all().contains("customer"));
     let lines = bench.log.take("sqs_once::run");
-    let told = lines
-        .iter()
-        .map(|line| format!("{} {}", line["level"], line["outcome"]));
-    assert!(
-        told.eq(["INFO processed", "INFO duplicate", "WARN failed"]),
-        "{lines:?}"
-    );
+    let told = lines.iter();
+    let told = told.map(|line| format!("{} {}", line["level"], line["outcome"]));
+    let expected = ["INFO processed", "INFO duplicate", "WARN failed"];
+    assert!(told.eq(expected), "{lines:?}");
     assert_eq!(lines[2]["reason"], "card refused");
     assert_eq!(lines[0]["key"], lines[1]["key"]);
 }

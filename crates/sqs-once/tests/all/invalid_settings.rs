@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::process::{has, passes};
+use crate::support::process::has;
 use crate::support::{DLQ, OpenedBy, Order, SECOND, STANDARD, TestStore, assert_contains, orders};
 use sqs_once::body::{Auto, EventBridge, Opened, Sns};
 use sqs_once::consumer::{Cache, Margins, Queue, Runnable};
@@ -161,22 +161,6 @@ async fn init_names_each_setting_of_a_consumer_that_the_code_sets_wrongly() {
 }
 
 #[tokio::test]
-async fn init_refuses_a_lease_margin_below_one_second_in_the_environment_too() {
-    let test = "init_refuses_a_lease_margin_below_one_second_in_the_environment_too";
-    let variable = "SQS_ONCE_LEASE_MARGIN";
-    let Ok(margin) = std::env::var(variable) else {
-        for margin in ["999ms", "0s"] {
-            passes(module_path!(), test, &[(variable, margin)]);
-        }
-        return;
-    };
-    let error = consumer(plain()).init().await.unwrap_err();
-    assert_eq!(error.setting(), variable);
-    let says = format!("is {margin:?}: expected 1s or more");
-    assert_contains!(error.to_string(), &says);
-}
-
-#[tokio::test]
 async fn init_refuses_a_secret_in_the_environment_that_would_hide_nothing() {
     let variable = "SQS_ONCE_KEY_SECRET_ARN";
     let arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:keys-AbCdEf";
@@ -216,14 +200,12 @@ async fn an_idempotency_refuses_what_a_consumer_refuses() {
     let zero = Duration::ZERO;
     let (lease, deadline) = (Margins::new().lease(zero), Margins::new().deadline(zero));
     let forgetting = Handler::work().namespace("receipts").retention(zero);
+    let no_deadline = "the deadline in the setting `margins`";
     for (idempotency, setting) in [
         (Idempotency::new("a#b"), "the setting `namespace`"),
         (Idempotency::new(forgetting), "the setting `retention`"),
         (sound().margins(lease), "the lease in the setting `margins`"),
-        (
-            sound().margins(deadline),
-            "the deadline in the setting `margins`",
-        ),
+        (sound().margins(deadline), no_deadline),
         (sound().cache(Cache::new(0)), "the setting `cache`"),
     ] {
         let error = init(idempotency).await.unwrap_err();

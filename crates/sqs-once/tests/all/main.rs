@@ -12,7 +12,6 @@ mod batch_transactions;
 mod batch_writes;
 mod blocking;
 mod cache;
-mod codes;
 mod correlation;
 mod dead_letters;
 mod deadline;

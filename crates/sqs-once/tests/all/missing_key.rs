@@ -162,10 +162,15 @@ async fn a_key_that_is_unusable_is_terminal_whatever_the_policy() {
     assert_eq!(bench.outcomes(), ["terminal"; 4].join(" "));
     assert_eq!(bench.store.take_calls(), []);
 
-    let failing = keyed(|_: &Order| Err::<String, _>("no key in it"));
+    let failing = keyed(|order: &Order| match order.id {
+        Some(_) => panic!("the key is 4111-1111"),
+        None => Err::<String, _>("no key in 4111-1111"),
+    });
     let failing = bench.consumer(failing.missing_key(MissingKey::ProcessUnprotected));
-    assert_eq!(bench.deliver(&failing, [body("{}")]).await, ["m-0"]);
-    assert_eq!(bench.outcomes(), "terminal");
+    let records = [body("{}"), body(r#"{"id": "a"}"#)];
+    assert_eq!(bench.deliver(&failing, records).await, ["m-0", "m-1"]);
+    let unusable = ["terminal: extractor-failed"; 2].join(", ");
+    assert_eq!(bench.codes(), unusable);
     assert_eq!(seen.take(), []);
 }
 

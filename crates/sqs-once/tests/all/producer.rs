@@ -234,7 +234,7 @@ proptest! {
         bytes in prop::collection::vec(any::<u8>(), 1..20),
     ) {
         let key = BusinessKey::new(&(text, number, large, yes, bytes)).unwrap();
-                let entry = Outgoing::new(&key).unwrap().onto(entry()).unwrap();
+        let entry = Outgoing::new(&key).unwrap().onto(entry()).unwrap();
         let attributes = entry.get_message_attributes().as_ref().unwrap();
         let sent = attributes["business-key"].string_value().unwrap();
         prop_assert!(sent.bytes().all(|byte| byte.is_ascii_graphic()), "{sent}");

@@ -1,15 +1,14 @@
 //! Code that runs on after its invocation keeps its keys.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::Value;
 use sqs_once::consumer::Margins;
 use sqs_once::once::RunError;
 use sqs_once::store::{Item, Status, StoreErrorKind};
-use sqs_once::testing::{Bench, Event, Operation, Record, TestClock, TestStore};
-use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError, Idempotency, spawn_blocking};
+use sqs_once::testing::{Bench, Event, Operation, Record};
+use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError, spawn_blocking};
 use tokio::task::yield_now;
 use tokio::time::advance;
 
@@ -104,11 +103,9 @@ async fn a_key_is_renewed_before_its_lease_ends_whatever_handles_it_and_whatever
 #[tokio::test(start_paused = true)]
 async fn nothing_is_renewed_for_code_that_ends_within_its_invocation() {
     let (tell, code) = gate();
-    let (clock, store) = (TestClock::new(), TestStore::default());
-    let handler = blocking(code).attempt_timeout(SECOND).namespace("test");
-    let consumer = Consumer::new(handler).store(store.clone());
-    let consumer = consumer.clock(clock.clone());
-    let context = until(clock.now() + 30 * SECOND);
+    let bench = support::Bench::new();
+    let consumer = bench.consumer(blocking(code).attempt_timeout(SECOND));
+    let context = until(bench.deadline());
     let event = one("a");
     let ends = async {
         passes(5).await;
@@ -117,31 +114,27 @@ async fn nothing_is_renewed_for_code_that_ends_within_its_invocation() {
     // The service answers when the code has ended.
     let (answer, ()) = tokio::join!(invoke(&consumer, &event, context), ends);
     assert_eq!(answer.batch_item_failures.len(), 1);
-    let requests = store.requests();
+    bench.store.take_calls();
     passes(60).await;
-    assert_eq!(store.requests(), requests);
+    assert_eq!(bench.store.take_calls(), []);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_hangs_is_sent_again_before_the_lease_lapses() {
     let (_tell, code) = gate();
-    let (hanging, clock) = (support::TestStore::default(), TestClock::new());
-    let (hangs, id) = (AtomicUsize::new(2), Arc::new(OnceLock::new()));
-    let seen = Arc::clone(&id);
-    hanging.settlements_take(move |renewals| {
-        let _ = seen.set(renewals[0].id.clone());
+    let (bench, hangs) = (support::Bench::new(), AtomicUsize::new(2));
+    bench.store.settlements_take(move |_| {
         let less = |left: usize| left.checked_sub(1);
         let hang = hangs.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
         hang.map_or(Duration::ZERO, |_| Duration::MAX)
     });
-    let consumer = Consumer::new(blocking(code).namespace("test")).store(hanging.clone());
-    let consumer = consumer.clock(clock.clone());
-    let context = until(clock.now() + 30 * SECOND);
+    let consumer = bench.consumer(blocking(code));
+    let context = until(bench.deadline());
     let event = one("a");
     let renewed = async {
         passes(60).await;
-        let item = hanging.inner.get(id.get().unwrap()).unwrap();
-        assert!(item.lease_until.unwrap() > clock.now());
+        let item = bench.store.item("a").unwrap();
+        assert!(item.lease_until.unwrap() > bench.clock.now());
     };
     tokio::select! {
         biased;
@@ -191,16 +184,15 @@ async fn code_that_never_ends_holds_its_key_for_a_quarter_of_an_hour() {
 #[tokio::test(start_paused = true)]
 async fn work_without_sqs_keeps_its_key_while_its_code_runs() {
     let (tell, code) = gate();
-    let (clock, store) = (TestClock::new(), TestStore::default());
-    let idempotency = Idempotency::new("test").store(store.clone());
-    let idempotency = idempotency.clock(clock.clone());
-    let until = idempotency.until(clock.now() + 30 * SECOND);
+    let bench = support::Bench::new();
+    let idempotency = bench.idempotency();
+    let until = idempotency.until(bench.deadline());
     let run = until.run("a", || async {
         Ok::<_, HandlerError>(spawn_blocking(code).await?)
     });
     let meanwhile = async {
         passes(60).await;
-        let later = idempotency.until(clock.now() + 30 * SECOND);
+        let later = idempotency.until(bench.deadline());
         let ran = later.run("a", || async { Ok::<_, HandlerError>(()) }).await;
         assert!(matches!(ran, Err(RunError::InProgress { .. })), "{ran:?}");
         tell.send(()).unwrap();

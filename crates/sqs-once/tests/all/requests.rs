@@ -1,55 +1,13 @@
-//! The number of requests for a batch, how many are in flight, and how many keys are in each.
+//! The requests for a batch: when they are sent, how many are in flight, and how many keys are in each.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use crate::support::process::{SINGLE, has};
-use crate::support::wire::Wire;
-use crate::support::{
-    Bench, Notes, Order, Tested, dynamodb, handling, in_groups, keys, noting, order, with,
-};
+use crate::support::{Bench, Notes, Order, Tested, handling, in_groups, keys, noting, order, with};
 use serde_json::{Value, json};
-use sqs_once_local::{LocalDynamoDb, TableDescription};
 use tokio::time::{Instant, sleep};
-
-/// A consumer of a real table, and the network between them. Tokio's clock is stopped. Otherwise, a slow machine would send
-/// a group after 20 ms, before it is full.
-async fn counted() -> (Tested, Wire, (LocalDynamoDb, Sender<()>)) {
-    let local = dynamodb::local(&TableDescription::default()).await;
-    let wire = Wire::to(&local.endpoint()).await;
-    let store = dynamodb::store(&wire.endpoint());
-    tokio::time::pause();
-    // Tokio does not advance the clock while blocking code runs.
-    let (held, until_dropped) = channel::<()>();
-    tokio::task::spawn_blocking(move || until_dropped.recv());
-    let bench = noting().0.with_consumer(|it| it.store(store));
-    (bench, wire, (local, held))
-}
-
-fn numbers(range: Range<usize>) -> impl Iterator<Item = String> {
-    range.map(|at| at.to_string())
-}
-
-#[tokio::test]
-async fn a_hundred_new_keys_take_eight_requests_and_ten_take_two() {
-    let (bench, wire, _local) = counted().await;
-    for (keys, expected) in [(0..100, 8), (100..110, 2), (110..111, 2), (111..136, 2)] {
-        assert_eq!(bench.run(numbers(keys.clone())).await, [""; 0]);
-        let requests = wire.seen().len();
-        assert_eq!(requests, expected, "{} keys", keys.len());
-    }
-}
-
-#[tokio::test]
-async fn failures_are_released_together_with_the_completions() {
-    let (bench, wire, _local) = counted().await;
-    let failed = bench.run(["a", "bad-1", "b", "bad-2"]).await;
-    assert_eq!(failed, ["m-1", "m-3"]);
-    assert_eq!(wire.seen(), ["BatchExecuteStatement"; 2]);
-}
 
 const ROUND_TRIP: Duration = Duration::from_millis(10);
 
@@ -195,12 +153,4 @@ async fn at_the_deadline_completions_wait_for_no_write_that_hangs() {
     });
     let bench = bench.with_consumer(|it| it.concurrency(25));
     assert_eq!(bench.run(keys(26)).await, ["m-0", "m-25"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_batch_ends_when_what_failed_in_it_was_given_back() {
-    let (bench, _) = noting();
-    bench.store.settlements_take(|_| ROUND_TRIP);
-    assert_eq!(bench.run(["bad"]).await, ["m-0"]);
-    assert!(bench.store.is_released("bad"));
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{
-    Bench, DLQ, Mode, Order, SECOND, assert_contains, ends, keys, noting, noting_batches,
+    Bench, DLQ, Mode, Order, SECOND, assert_contains, codes, ends, keys, noting, noting_batches,
     noting_in, orders, told, values,
 };
 use serde_json::Value;
@@ -44,9 +44,10 @@ async fn claims_without_an_answer_fail_their_records_with_an_error_of_the_store_
         bench.store.silent();
         assert_eq!(bench.run(keys(count)).await.len(), count);
         assert_store_error(&bench);
-        let ended = ends(bench.lines());
-        let first = &told(&ended)[..2];
-        assert_eq!(first, [("failed", UNCLAIMED); 2], "{mode:?} {count}");
+        let lines = bench.lines();
+        let codes = codes(&lines[..2]);
+        assert_eq!(codes, ["failed: not-claimed"; 2].join(", "), "{mode:?}");
+        assert!(lines[..2].iter().all(|line| line["reason"] == UNCLAIMED));
         assert_eq!(seen.take(), [""; 0]);
     }
 }
@@ -71,7 +72,10 @@ async fn a_claim_that_is_answered_after_the_handlers_time_is_released() {
     let late = 29 * SECOND + SECOND / 4;
     bench.store.claims_take(move |_| late);
     assert_eq!(bench.run(["a"]).await, ["m-0"]);
-    bench.assert_ended("failed", "the deadline came before it was started");
+    bench.assert_ended(
+        "failed: not-started",
+        "the deadline came before it was started",
+    );
     assert!(bench.store.is_released("a"));
     assert_eq!(seen.take(), [""; 0]);
 }
@@ -120,7 +124,7 @@ async fn a_record_whose_move_is_not_answered_stays_terminal() {
     let [line] = bench.log.take("sqs_once::dead_letters").try_into().unwrap();
     assert_contains!(line["message"], "could not be moved");
     assert_contains!(line["error"], "SQS did not answer in time");
-    bench.assert_ended("terminal", "no such card");
+    bench.assert_ended("terminal: handler-error", "no such card");
 }
 
 /// A consumer whose dependency is down.
@@ -147,7 +151,7 @@ async fn a_breaker_without_an_answer_does_not_hold_the_batch_up() {
     let only_here = "the breaker opens in this environment only";
     let line = lines.iter().find(|line| line["message"] == only_here);
     assert_contains!(line.unwrap()["error"], "in time");
-    bench.assert_ended("failed", "unavailable: payments: down");
+    bench.assert_ended("failed: unavailable", "unavailable: payments: down");
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,5 +164,5 @@ async fn a_queue_that_does_not_tell_its_settings_does_not_hold_the_batch_up() {
     let lines = bench.log.take("sqs_once::failed::visibility");
     let [line] = lines.try_into().unwrap();
     assert_contains!(line["error"], "SQS did not answer in time");
-    bench.assert_ended("failed", "unavailable: payments: down");
+    bench.assert_ended("failed: unavailable", "unavailable: payments: down");
 }

@@ -83,8 +83,8 @@ async fn an_effect_whose_key_could_not_be_completed_is_not_acknowledged() {
         bench.store.always_fails("settle", kind);
         assert_eq!(bench.run(["a"]).await, ["m-0"]);
         let line = bench.line();
-        assert_eq!(line["outcome"], "failed");
         assert_contains!(line["reason"], &format!("could not be completed: {kind}"));
+        assert_eq!(codes(&[line]), "failed: not-completed");
         // The claim remains, so the effect is not repeated before the lease expires.
         assert_eq!(bench.run(["a"]).await, ["m-0"]);
         assert_eq!(bench.outcomes(), "in_progress");
@@ -161,7 +161,7 @@ async fn a_status_that_nobody_knows_is_named_and_not_acknowledged_and_the_others
     });
     assert_eq!(bench.run(["a", "b"]).await, ["m-0"]);
     let lines = bench.lines();
-    assert_eq!(lines[0]["outcome"], "failed");
+    assert_eq!(codes(&lines), "failed: unknown-status, processed");
     assert!(lines[0]["reason"].contains("\"EXPIRED\""));
     assert_eq!(seen.take(), ["a", "b"]);
 }

@@ -168,16 +168,21 @@ fn booking() -> Handler {
     orders().call(async |_: Order, _: Ledger| {})
 }
 
+fn booking_together() -> BatchHandler {
+    orders().call_batch(async |orders: Batch<Order>, _: Ledger| orders.all_succeeded())
+}
+
 fn plain() -> Handler {
     orders().call(async |_: Order| {})
 }
 
 /// Consumers of every kind of handler whose effect commits with the completion of its key.
-fn committing(policy: MissingKey) -> [Consumer; 3] {
+fn committing(policy: MissingKey) -> [Consumer; 4] {
     [
         on_all(returning_writes().missing_key(policy)),
         on_all(returning_writes_together().missing_key(policy)),
         on_all(booking().missing_key(policy)),
+        on_all(booking_together().missing_key(policy)),
     ]
 }
 
@@ -200,7 +205,7 @@ async fn refusal(runs: impl Runnable) -> String {
 async fn a_store_that_can_not_commit_the_handlers_effect_is_refused() {
     let no_writes = "the setting `store` can't commit `Writes`: expected `DynamoDbStore`";
     let no_transaction = "the setting `store` has no transactions: expected a store that has them, such as `PostgresStore`";
-    let says = [no_writes, no_writes, no_transaction];
+    let says = [no_writes, no_writes, no_transaction, no_transaction];
     for (consumer, says) in committing(MissingKey::Terminal).into_iter().zip(says) {
         assert_eq!(refusal(consumer.store(MemoryStore::new())).await, says);
     }
@@ -236,12 +241,10 @@ async fn a_record_without_a_key_can_not_have_an_effect_that_commits_with_its_com
             consumer.init().await.unwrap();
         }
     }
+    let says = "the setting `missing_key` is `ProcessUnprotected`, but the handler's effect commits with the completion of \
+                its key: expected `Terminal` or `Retry`";
     for consumer in committing(MissingKey::ProcessUnprotected) {
-        assert_eq!(
-            refusal(consumer).await,
-            "the setting `missing_key` is `ProcessUnprotected`, but the handler's effect commits with the completion of \
-             its key: expected `Terminal` or `Retry`"
-        );
+        assert_eq!(refusal(consumer).await, says);
     }
 }
 

@@ -318,6 +318,7 @@ async fn a_commit_that_is_denied_fails_its_record_alone() {
         it.fail(AccessDenied);
         assert_eq!(it.run(["a", "b", "c"]).await, ["m-0"]);
         assert_eq!(it.effects(), ["b", "c"]);
+        assert_eq!(it.codes(), "failed: not-committed, processed, processed");
         let [line] = it.log.take("sqs_once::store").try_into().unwrap();
         assert!(line["error"].contains("grant the function's role"));
     }

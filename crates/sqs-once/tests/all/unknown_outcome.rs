@@ -118,6 +118,7 @@ async fn an_attempt_within_the_time_runs_and_a_later_one_needs_reconciliation() 
             true => answer.assert_processed("m-1"),
             false => answer.assert_terminal("m-1").assert_reason("m-1", why),
         };
+        assert_eq!(answer.code("m-1"), (!runs).then_some("outcome-unknown"));
         assert_eq!(calls.len(), 1 + usize::from(runs));
     }
     // Handlers are cancelled one second before the end of the invocation.
@@ -235,6 +236,7 @@ async fn an_attempt_of_unknown_outcome_is_repeated_only_by_default_and_a_clean_o
                 if !runs {
                     let reason = "outcome unknown: an earlier attempt may have had the effect";
                     answer.assert_terminal("m-1").assert_reason("m-1", reason);
+                    assert_eq!(answer.code("m-1"), Some("outcome-unknown"));
                 }
             }
             assert_eq!(calls.len(), 1 + usize::from(runs));
@@ -246,8 +248,9 @@ async fn an_attempt_of_unknown_outcome_is_repeated_only_by_default_and_a_clean_o
 async fn a_withdrawal_whose_client_times_out_is_a_dead_letter_at_once() {
     let (bench, calls) = bench(&[TIMED_OUT], UnknownOutcome::dead_letter());
     let answer = bench.run(one("a")).await;
-    answer.assert_terminal("m-1");
     answer.assert_reason("m-1", "outcome unknown: the client timed out");
+    let end = format!("{}: {}", answer.outcome("m-1"), answer.code("m-1").unwrap());
+    assert_eq!(end, "terminal: outcome-unknown");
     // Its claim is left to lapse. Until then another delivery does not run either.
     deliver(&bench, "in_progress 1h terminal").await;
     assert_eq!(calls.len(), 1);

@@ -20,10 +20,7 @@ async fn start(handler: Handler) -> Result<(), ConfigError> {
 async fn unknown_variables_are_warned_about_once_with_the_variable_that_they_stand_for() {
     let variables = [
         ("SQS_ONCE_RETENTON", "1d"),
-        (
-            "SQS_ONCE_DLQ",
-            "https://sqs.eu-central-1.amazonaws.com/1/dead",
-        ),
+        ("SQS_ONCE_DLQ", crate::support::DLQ),
         ("SQS_ONCE_METRICS_NAMESPACE", "orders"),
         ("SQS_ONCE_OF_OUR_OWN", "text"),
         ("SQS_ONCE_SERVICE", "orders"),
@@ -42,12 +39,10 @@ async fn unknown_variables_are_warned_about_once_with_the_variable_that_they_sta
         assert_eq!(line["level"], "WARN");
         (&*line["variable"], line.get("meant").map(|meant| &**meant))
     });
+    let of_metrics = Some("POWERTOOLS_METRICS_NAMESPACE");
     let expected = [
         ("SQS_ONCE_DLQ", Some("SQS_ONCE_DLQ_URL")),
-        (
-            "SQS_ONCE_METRICS_NAMESPACE",
-            Some("POWERTOOLS_METRICS_NAMESPACE"),
-        ),
+        ("SQS_ONCE_METRICS_NAMESPACE", of_metrics),
         ("SQS_ONCE_OF_OUR_OWN", None),
         ("SQS_ONCE_RETENTON", Some("SQS_ONCE_RETENTION")),
     ];

@@ -9,7 +9,7 @@ use crate::support::{
 use serde_json::{Value, json};
 use sqs_once::Handler;
 use sqs_once::consumer::Queue;
-use sqs_once::store::StoreErrorKind;
+use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::testing::{Bench, Operation};
 use sqs_once::unstable::Simulated;
 use tokio::time::sleep;
@@ -199,12 +199,9 @@ async fn a_record_that_leaves_a_claim_behind_stays_away_until_its_own_lease_has_
 async fn those_behind_a_record_in_progress_elsewhere_stay_away_as_long() {
     let sqs = Sqs::default();
     let bench = client(&sqs);
-    let here = async {
-        sleep(10 * SECOND).await;
-        let records = deliveries("a/slow:1:a1 a/a2 b/slow:1:b1 b/b2 c/bad");
-        assert_eq!(bench.run(records).await.len(), 5);
-    };
-    tokio::join!(bench.run(deliveries("a/slow:1:elsewhere")), here);
+    bench.foreign("k", Status::InProgress, 23 * SECOND);
+    let records = deliveries("a/k:1:a1 a/a2 b/k:1:b1 b/b2 c/bad");
+    assert_eq!(bench.run(records).await.len(), 5);
     assert_eq!(asked(&sqs), "a1 23, a2 23, b1 23, b2 23");
 }
 
@@ -219,16 +216,11 @@ async fn the_time_that_the_batch_still_takes_counts() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_beyond_twelve_hours_keeps_its_record_away_as_long_as_sqs_allows() {
     let sqs = Sqs::default();
-    let mut bench = client(&sqs);
-    bench.bench.timeout = Duration::from_hours(20);
-    let second = async {
-        sleep(SECOND).await;
-        bench.run(deliveries("slow:2:second")).await
-    };
-    let (_, failed) = tokio::join!(bench.run(deliveries("slow:1:first")), second);
-    assert_eq!(failed, ["m-0"]);
+    let bench = client(&sqs);
+    bench.foreign("k", Status::InProgress, Duration::from_hours(20));
+    assert_eq!(bench.run(deliveries("k:2")).await, ["m-0"]);
     let longest = 12 * HOUR - 60 - 15 * 60;
-    assert_eq!(asked(&sqs), format!("second {longest}"));
+    assert_eq!(asked(&sqs), format!("k {longest}"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -250,7 +250,7 @@ async fn a_rule_that_panics_means_retry_and_says_so() {
     bench.store.fail_condition(0, 1);
     assert_eq!(bench.run(["a"]).await, ["m-0"]);
     let said = "write 0 (update of table `stock`): its condition was not met, and the rule for that panicked: no idea";
-    bench.assert_ended("failed", said);
+    bench.assert_ended("failed: condition-not-met", said);
 }
 
 #[tokio::test(start_paused = true)]

@@ -41,10 +41,8 @@ async fn what_follows_a_dead_letter_goes_behind_it_untried_and_comes_back_in_ord
     assert_eq!(codes(&lines[lines.len() - 2..]), [behind; 2].join(", "));
     let reasons = world.sqs.reasons();
     assert_contains!(reasons[0], "no luck");
-    assert_eq!(
-        reasons[1..],
-        ["behind a dead letter of its message group"; 4]
-    );
+    let behind = "behind a dead letter of its message group";
+    assert_eq!(reasons[1..], [behind; 4]);
     assert!(world.is_blocked());
 
     world.mend();
@@ -165,11 +163,8 @@ async fn without_an_answer_about_its_block_a_group_returns_untried_and_unclaimed
 
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_sqs_could_empty_in_silence_is_refused() {
-    let mut world = World::of(
-        Shape::Handler(Mode::ClaimFirst),
-        1,
-        Sqs::delivering(DELIVERIES + 99),
-    );
+    let sqs = Sqs::delivering(DELIVERIES + 99);
+    let mut world = World::of(Shape::Handler(Mode::ClaimFirst), 1, sqs);
     world.send(1);
     world.deliver(false).await;
     assert_eq!(world.done.len(), 0);

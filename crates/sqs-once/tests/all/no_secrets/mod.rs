@@ -62,8 +62,8 @@ const REACHING: [&str; 21] = [
     "variables::a_store_in_memory_on_lambda_is_a_warning",
     "variables::unknown_variables_are_warned_about_once_with_the_variable_that_they_stand_for",
     "visibility::a_call_that_fails_changes_nothing_and_is_one_line_without_receipt_handles",
-    "visibility::a_lease_beyond_twelve_hours_keeps_its_record_away_as_long_as_sqs_allows",
     "visibility::the_answer_is_in_time_even_if_sqs_never_answers",
+    "visibility_warning::the_warning_comes_while_the_batch_is_at_work",
 ];
 
 /// The lines that no test in this process reaches, with the reason.

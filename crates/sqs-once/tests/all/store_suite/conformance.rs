@@ -12,12 +12,7 @@ use crate::store_suite::support::{InMemory, OnDynamoDb, completion, ids, new_cla
 use crate::support::{Order, orders};
 
 #[tokio::test]
-async fn the_store_in_memory_keeps_every_promise() {
-    conformance::run(&InMemory::new(|items| items)).await;
-}
-
-#[tokio::test]
-async fn a_store_that_is_chosen_at_runtime_keeps_every_promise() {
+async fn the_store_in_memory_keeps_every_promise_also_where_it_is_chosen_at_runtime() {
     let chosen = |items| Arc::new(items) as Arc<dyn Store>;
     conformance::run(&InMemory::new(chosen)).await;
     let consumer = orders().call(async |_: Order| {}).namespace("test");

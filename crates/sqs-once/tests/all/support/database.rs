@@ -19,7 +19,7 @@ use sqs_once::{Consumer, Handler, HandlerError};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{AtOnce, Bench, Counted, Notes, Order, TestStore, Tested, Turns, item_id};
+use super::{AtOnce, Bench, Counted, Notes, TestStore, Tested, Turns, item_id};
 
 /// The fate of a request.
 #[derive(Clone, Debug, Default)]
@@ -278,11 +278,6 @@ impl OpenTransaction for Transaction {
             }
         })
     }
-}
-
-/// A function that writes its order's ID.
-pub(crate) async fn book(order: Order, ledger: Ledger) {
-    ledger.write(&order.id);
 }
 
 /// The access of a handler, or of work, to its transaction.

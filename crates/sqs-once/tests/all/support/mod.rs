@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqs_once::body::{DecodeError, Envelope, Opened};
 use sqs_once::consumer::{EventError, Keyed, Named, One, Runnable, Together};
-use sqs_once::extract::{FromRecord, Message, RecordParts};
+use sqs_once::extract::Message;
 use sqs_once::handler::{BatchHandlerFn, HandlerFn, RecordAfter};
 use sqs_once::key::{ItemId, KeyExtractor, MessageKey, Namespace};
 use sqs_once::store::{Item, MemoryStore, Owner, Status, Timestamp};
@@ -205,17 +205,6 @@ pub(crate) struct At(pub(crate) u64);
 impl Clock for At {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.0)
-    }
-}
-
-/// Another store's transaction, as a handler's argument.
-pub(crate) struct Transaction;
-
-impl<S: Sync> FromRecord<S> for Transaction {
-    const TRANSACTION: bool = true;
-
-    async fn from_record(_: &RecordParts<S>) -> Result<Self, HandlerError> {
-        Ok(Self)
     }
 }
 
@@ -611,10 +600,17 @@ impl Bench {
         line
     }
 
-    /// Removes the only line of a record, which must have this outcome and this reason.
+    /// Removes the only line of a record, which must have this outcome with its code, and this reason.
     #[track_caller]
-    pub(crate) fn assert_ended(&self, outcome: &str, reason: &str) {
-        assert_eq!(told(&ends(self.lines())), [(outcome, reason)]);
+    pub(crate) fn assert_ended(&self, end: &str, reason: &str) {
+        let line = self.line();
+        assert_eq!(line["reason"], reason);
+        assert_eq!(codes(&[line]), end);
+    }
+
+    /// Removes and returns the outcome and the code in each line of the last batches, in the batch's order.
+    pub(crate) fn codes(&self) -> String {
+        codes(&self.lines())
     }
 
     /// Removes and returns the outcomes of the last batches, in the batch's order.
