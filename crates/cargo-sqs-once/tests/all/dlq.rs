@@ -57,6 +57,11 @@ impl Account {
         account
     }
 
+    fn create(&self, queue: &str) {
+        let created = self.sqs.queues().create(queue, QueueSettings::default());
+        created.unwrap();
+    }
+
     fn put(&self, queue: &str, message: NewMessage) {
         let sent = self.sqs.queues().send(queue, message, SystemTime::now());
         sent.unwrap();
@@ -81,6 +86,13 @@ impl Account {
         command
             .args(["--queue", "orders-dlq"])
             .env("AWS_ENDPOINT_URL_SQS", self.sqs.endpoint());
+        command
+    }
+
+    /// The command for another queue, without a table.
+    fn on(&self, queue: &str, arguments: &[&str]) -> Command {
+        let mut command = command(&[&["dlq"], arguments, &["--queue", queue]].concat());
+        command.env("AWS_ENDPOINT_URL_SQS", self.sqs.endpoint());
         command
     }
 
@@ -160,15 +172,11 @@ async fn messages_are_listed_with_what_the_table_knows_of_them_and_put_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_of_sqs_names_its_next_step_and_its_cause_once() {
     let account = Account::empty().await;
-    let dlq = |queue: &str| {
-        let mut command = command(&["dlq", "list", "--queue", queue]);
-        command.env("AWS_ENDPOINT_URL_SQS", account.sqs.endpoint());
-        command
-    };
-    let run = Run::of(&mut dlq("oders-dlq"));
+    let run = Run::of(account.on("oders-dlq", &["list"]));
     run.assert_failed_with("SQS did not carry out sqs:GetQueueUrl: check the queue's name");
     assert_eq!(run.stderr.lines().count(), 2, "{}", run.stderr);
-    let run = Run::of(dlq("orders-dlq").env("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:9"));
+    let mut unreachable = account.on("orders-dlq", &["list"]);
+    let run = Run::of(unreachable.env("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:9"));
     run.assert_failed_with("sqs:GetQueueUrl: check the network");
     let causes = run.stderr.matches("Connection refused");
     assert_eq!(causes.count(), 1, "{}", run.stderr);
@@ -196,8 +204,7 @@ async fn a_message_that_sqs_moved_says_so_and_has_the_query_for_its_reason() {
 async fn what_a_fifo_queue_does_not_give_is_said() {
     let account = Account::empty().await;
     let fifo = "returns-dlq.fifo";
-    let created = account.sqs.queues().create(fifo, QueueSettings::default());
-    created.unwrap();
+    account.create(fifo);
     for at in 0..12 {
         let message = NewMessage::new(format!("m-{at}"), "{}");
         account.put(fifo, message.in_group("one", format!("d-{at}")));
@@ -208,8 +215,7 @@ async fn what_a_fifo_queue_does_not_give_is_said() {
         (&["drop", "--all", "--yes"], not_given),
         (&["list"], ""),
     ] {
-        let mut command = command(&[&["dlq"], arguments, &["--queue", fifo]].concat());
-        let run = Run::of(command.env("AWS_ENDPOINT_URL_SQS", account.sqs.endpoint()));
+        let run = Run::of(account.on(fifo, arguments));
         run.assert_done();
         run.says(not_given);
         let is_said = run.stderr.contains("were not looked at");
@@ -408,11 +414,7 @@ async fn only_what_is_selected_is_redriven() {
 /// Messages of two queues in one dead-letter queue: moved by a consumer, by SQS, and by an older version.
 async fn of_two_queues() -> Account {
     let account = Account::empty().await;
-    let refunds = account
-        .sqs
-        .queues()
-        .create("refunds", QueueSettings::default());
-    refunds.unwrap();
+    account.create("refunds");
     for (id, source) in [("m-order", "orders"), ("m-refund", "refunds")] {
         let mut message = NewMessage::new(id, "{}");
         let arn = format!("arn:aws:sqs:eu-central-1:000000000000:{source}");
@@ -707,16 +709,9 @@ async fn a_redrive_leaves_the_report_of_an_event_bus_and_prints_the_replay() {
 async fn the_replay_is_printed_for_a_queue_of_reports_alone() {
     let account = Account::empty().await;
     let failures = "failures.fifo";
-    let created = account
-        .sqs
-        .queues()
-        .create(failures, QueueSettings::default());
-    created.unwrap();
-    let redrive = || {
-        let mut command = command(&["dlq", "redrive", "--all", "--yes", "--even-completed"]);
-        command.args(["--queue", failures]);
-        Run::of(command.env("AWS_ENDPOINT_URL_SQS", account.sqs.endpoint()))
-    };
+    account.create(failures);
+    let all = ["redrive", "--all", "--yes", "--even-completed"];
+    let redrive = || Run::of(account.on(failures, &all));
     redrive().assert_failed_with("no queues have this dead-letter queue");
     let ids: Vec<_> = (0..101).map(|at| format!("e-{at:03}")).collect();
     let events: Vec<_> = ids.iter().map(|id| (id.as_str(), "soon")).collect();
@@ -736,11 +731,9 @@ async fn the_replay_is_printed_for_a_queue_of_reports_alone() {
 async fn message_groups_that_wait_for_the_listed_messages_are_named() {
     let account = Account::empty().await;
     let fifo = "returns-dlq.fifo";
-    let created = account.sqs.queues().create(fifo, QueueSettings::default());
-    created.unwrap();
+    account.create(fifo);
     let list = |arguments: &[&str]| {
-        let mut command = command(&[&["dlq", "list", "--queue", fifo], arguments].concat());
-        let run = Run::of(command.env("AWS_ENDPOINT_URL_SQS", account.sqs.endpoint()));
+        let run = Run::of(account.on(fifo, &[&["list"], arguments].concat()));
         run.assert_done();
         run
     };

@@ -59,36 +59,26 @@ impl Project {
 fn wrong_arguments_are_said_before_anything_is_built() {
     let project = working();
     project.write("items.json", "[]");
+    let no_event = "the event nowhere.json can't be read";
+    let no_template = "nowhere can't be read";
+    let no_items = "items in nowhere can't";
+    let form_of_items = r#"{"TABLE": [{"id":"#;
+    let no_folder = "can't be written to no/run.html";
     for (line, text) in [
         ("invok event.json", "'invoke'"),
         ("invoke", "<EVENT>"),
         ("invoke event.json --fuction x", "'--function'"),
         ("invoke event.json --timeout soon", "'--timeout <TIME>'"),
         ("invoke event.json --function refunds", "it has: payments"),
-        (
-            "invoke nowhere.json",
-            "the event nowhere.json can't be read",
-        ),
-        (
-            "invoke event.json --template nowhere",
-            "nowhere can't be read",
-        ),
+        ("invoke nowhere.json", no_event),
+        ("invoke event.json --template nowhere", no_template),
         ("invoke event.json --template src", "name the template"),
-        (
-            "invoke event.json --items nowhere",
-            "items in nowhere can't",
-        ),
-        (
-            "invoke event.json --items items.json",
-            r#"{"TABLE": [{"id":"#,
-        ),
+        ("invoke event.json --items nowhere", no_items),
+        ("invoke event.json --items items.json", form_of_items),
         ("dev --send nowhere.json", "nowhere.json can't be read"),
         ("dev --queue Refunds", "the function gets one of its own"),
         ("dev --queue https://queue.example/1/orders", "--region"),
-        (
-            "dev --report no/run.html",
-            "can't be written to no/run.html",
-        ),
+        ("dev --report no/run.html", no_folder),
         ("dev --fault slowness=1%", "drop-response"),
         ("dev --fault kill=200%", "kill=200%"),
     ] {
@@ -121,28 +111,18 @@ fn wrong_events_are_said_before_anything_is_built() {
 fn wrong_projects_and_templates_are_said_before_anything_is_built() {
     let project = working();
     let without = "[workspace]\n[package]\nname = \"payments\"\n";
+    let no_function = "depends on sqs-once or lambda_runtime";
+    let two_functions = "with --function (payments, refunds)";
+    let [broken, empty] = [
+        "template.yaml can't be used",
+        "is it a SAM or CloudFormation template",
+    ];
     for (path, text, message) in [
         ("Cargo.toml", "[workspace", "Cargo.toml:1"),
-        (
-            "Cargo.toml",
-            without,
-            "depends on sqs-once or lambda_runtime",
-        ),
-        (
-            "src/bin/refunds.rs",
-            "",
-            "with --function (payments, refunds)",
-        ),
-        (
-            "template.yaml",
-            "Resources: [",
-            "template.yaml can't be used",
-        ),
-        (
-            "template.yaml",
-            "",
-            "is it a SAM or CloudFormation template",
-        ),
+        ("Cargo.toml", without, no_function),
+        ("src/bin/refunds.rs", "", two_functions),
+        ("template.yaml", "Resources: [", broken),
+        ("template.yaml", "", empty),
     ] {
         project.fails_with(path, text, INVOKE, message);
     }
@@ -199,35 +179,25 @@ fn a_function_that_fails_is_told_how() {
     let project = working();
     let ends = "fn main() { std::process::exit(9) }";
     let panics = "fn main() { panic!(\"no table\") }";
+    let returned = "calls `sqs_once::run`, which does not return";
+    let ended = "did not start\n  because: the function ended before it answered: exit status: 9";
     for (source, message) in [
         ("fn main() { nonsense }", "cannot find value `nonsense`"),
-        (
-            "fn main() {}",
-            "calls `sqs_once::run`, which does not return",
-        ),
-        (
-            ends,
-            "did not start\n  because: the function ended before it answered: exit status: 9",
-        ),
+        ("fn main() {}", returned),
+        (ends, ended),
         (panics, "no table"),
     ] {
         project.fails_with("src/main.rs", source, INVOKE, message);
     }
     let poison = r#"{"messageId": "poison", "body": ""}"#;
+    let brief = "invoke event.json --timeout 200ms";
+    let until_dead = "dev --send event.json --until-empty --visibility-timeout 9ms";
     for (event, line, message) in [
         ("crash", INVOKE, "--reset removes them at once"),
         ("error", INVOKE, "an error: NoTable: which table?"),
-        (
-            "hang",
-            "invoke event.json --timeout 200ms",
-            "--timeout gives it",
-        ),
+        ("hang", brief, "--timeout gives it"),
         ("answer with text", INVOKE, "Lambda would not accept"),
-        (
-            poison,
-            "dev --send event.json --until-empty --visibility-timeout 9ms",
-            "Dead",
-        ),
+        (poison, until_dead, "Dead"),
     ] {
         project.fails_with("event.json", event, line, message);
     }

@@ -4,7 +4,6 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use aws_sdk_sqs::config::{BehaviorVersion, Region};
 use lambda_runtime::{Context, LambdaEvent};
 use serde_json::Value;
 use sqs_once::consumer::Queue;
@@ -19,7 +18,7 @@ use sqs_once_local::{
 use sqs_once_operate::{Change, DeadLetters, Error, Keys, Selection};
 use tower_service::Service;
 
-use crate::{credentials, dynamodb};
+use crate::dynamodb;
 
 const SOURCE: &str = "steps.fifo";
 const DEAD: &str = "steps-dlq.fifo";
@@ -63,7 +62,7 @@ impl World {
                 }
             });
         let queue = Queue::any()
-            .client(client(&sqs))
+            .client(crate::sqs(&sqs.endpoint()))
             .dead_letter_queue(sqs.url(DEAD))
             .keep_order(NonZeroU32::MIN);
         let consumer = Consumer::new(handler.namespace("steps")).store(store.clone());
@@ -111,7 +110,8 @@ impl World {
     }
 
     fn letters(&self, keys: Option<Keys>) -> DeadLetters {
-        DeadLetters::new(client(&self.sqs), self.sqs.url(DEAD), keys)
+        let client = crate::sqs(&self.sqs.endpoint());
+        DeadLetters::new(client, self.sqs.url(DEAD), keys)
     }
 
     fn keys(&self) -> Keys {
@@ -158,16 +158,6 @@ impl World {
             .await
             .1
     }
-}
-
-fn client(sqs: &LocalSqs) -> aws_sdk_sqs::Client {
-    let config = aws_sdk_sqs::Config::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(Region::new(REGION))
-        .credentials_provider(credentials())
-        .endpoint_url(sqs.endpoint())
-        .http_client(aws_smithy_http_client::Builder::new().build_http());
-    aws_sdk_sqs::Client::from_conf(config.build())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,21 +5,19 @@ use std::iter::repeat_n;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use aws_sdk_sqs::config::retry::RetryConfig;
-use aws_sdk_sqs::config::{BehaviorVersion, Region};
 use network_for_tests::{Turn, Wire};
 use serde_json::{Value, json};
 use sqs_once::BusinessKey;
 use sqs_once::key::ItemId;
 use sqs_once::unstable::JsonPointer;
 use sqs_once_local::{
-    LocalDynamoDb, LocalSqs, NewMessage, QueueSettings, Queues, REGION, Redrive, TableDescription,
+    LocalDynamoDb, LocalSqs, NewMessage, QueueSettings, Queues, Redrive, TableDescription,
 };
 use sqs_once_operate::{
     DeadLetter, DeadLetters, Error, Fate, KeyFrom, Keys, PartFrom, Selection, Standing, Tally,
 };
 
-use crate::{credentials, dynamodb, payments, put, store};
+use crate::{dynamodb, payments, put, sqs, store};
 
 /// Two queues. The second is the dead-letter queue of the first.
 struct Account {
@@ -81,15 +79,7 @@ impl Account {
 
     /// The letters at an endpoint of SQS.
     fn letters(&self, keys: Option<Keys>, endpoint: &str) -> DeadLetters {
-        let config = aws_sdk_sqs::Config::builder()
-            .behavior_version(BehaviorVersion::v2026_01_12())
-            .region(Region::new(REGION))
-            .credentials_provider(credentials())
-            .endpoint_url(endpoint)
-            .retry_config(RetryConfig::disabled())
-            .http_client(aws_smithy_http_client::Builder::new().build_http());
-        let client = aws_sdk_sqs::Client::from_conf(config.build());
-        DeadLetters::new(client, self.sqs.url(&self.dlq()), keys)
+        DeadLetters::new(sqs(endpoint), self.sqs.url(&self.dlq()), keys)
     }
 
     fn reliable(&self, keys: Option<Keys>) -> DeadLetters {

@@ -8,6 +8,7 @@ mod dead_letters;
 mod groups;
 mod keys;
 
+use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use serde_json::Value;
 use sqs_once::DynamoDbStore;
@@ -33,6 +34,18 @@ fn store(endpoint: &str, table: &TableDescription) -> DynamoDbStore {
         .build();
     let client = aws_sdk_dynamodb::Client::from_conf(config);
     DynamoDbStore::new(client, &table.name)
+}
+
+/// A client of SQS at an endpoint, which sends each request once.
+fn sqs(endpoint: &str) -> aws_sdk_sqs::Client {
+    let config = aws_sdk_sqs::Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::new(REGION))
+        .credentials_provider(credentials())
+        .endpoint_url(endpoint)
+        .retry_config(RetryConfig::disabled())
+        .http_client(aws_smithy_http_client::Builder::new().build_http());
+    aws_sdk_sqs::Client::from_conf(config.build())
 }
 
 fn credentials() -> Credentials {

@@ -54,6 +54,14 @@ async fn nothing_and_empty_text_are_values_in_a_fingerprint() {
     assert_eq!(inside, Err(KeyError::Missing));
 }
 
+#[test]
+fn a_fingerprint_shows_its_digits() {
+    let fingerprint = Fingerprint::new(&1).unwrap();
+    assert_eq!(fingerprint.to_string(), fingerprint.as_str());
+    let (scheme, digits) = fingerprint.as_str().split_once(':').unwrap();
+    assert_eq!((scheme, digits.len()), ("fields1", 64));
+}
+
 /// Whether a message with this payload is a duplicate, after `before` was processed by another version.
 async fn compared(versions: [Handler; 2], before: Value, after: Value) -> String {
     let [old, new] = versions.map(|version| version.payload_mismatch(PayloadMismatch::Retry));

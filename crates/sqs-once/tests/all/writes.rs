@@ -176,7 +176,7 @@ fn writes_to_different_items_are_none_to_one() {
 }
 
 #[test]
-fn writes_that_name_nothing_are_refused() {
+fn writes_that_name_nothing_or_are_no_items_are_refused() {
     let nameless = Writes::new().put_item(put("", [("id", text("o-1"))]));
     let said = "write 0 (put into table ``) names no table";
     assert_eq!(refused(nameless), said);
@@ -186,6 +186,9 @@ fn writes_that_name_nothing_are_refused() {
     let ruled = Writes::new().on_conflict(|_| Disposition::Terminal);
     let ruled = ruled.delete(delete("stock", [("id", text("a-7"))]));
     assert_contains!(refused(ruled), "`on_conflict` stands before all writes");
+    let said = "write 0 (put into table `orders`): the value is not an item";
+    let no_items = Writes::new().put("orders", &"o-1").put("orders", &"o-2");
+    assert_contains!(refused(no_items), said);
 }
 
 #[derive(Serialize)]
@@ -214,13 +217,6 @@ fn a_value_of_the_handlers_own_is_put_with_its_fields() {
         ("note", AttributeValue::Null(true)),
     ];
     assert_eq!(*put.item(), attributes(expected));
-}
-
-#[test]
-fn a_value_that_is_no_item_is_an_error_that_names_the_write() {
-    let said = "write 0 (put into table `orders`): the value is not an item";
-    let writes = Writes::new().put("orders", &"o-1");
-    assert_contains!(refused(writes.put("orders", &"o-2")), said);
 }
 
 #[test]
