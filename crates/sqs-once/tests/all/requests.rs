@@ -9,6 +9,16 @@ use crate::support::{Bench, Notes, Order, Tested, handling, in_groups, keys, not
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
+#[tokio::test(start_paused = true)]
+async fn a_hundred_new_keys_take_eight_requests_and_ten_take_two() {
+    let (bench, _) = noting();
+    for (keys, expected) in [(0..100, 8), (100..110, 2), (110..111, 2), (111..136, 2)] {
+        let count = keys.len();
+        bench.run(keys.map(|key| key.to_string())).await;
+        assert_eq!(bench.store.take_calls().len(), expected, "{count} keys");
+    }
+}
+
 const ROUND_TRIP: Duration = Duration::from_millis(10);
 
 #[tokio::test(start_paused = true)]
