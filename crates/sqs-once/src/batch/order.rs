@@ -162,7 +162,8 @@ impl Batch<'_> {
     /// Reads the blocks of all groups, and again those without an answer: a message that returns for that has used up a
     /// delivery.
     async fn states(&self, order: &Order) -> Vec<State> {
-        let (driver, until) = (self.engine.driver(), self.deadline.requests_by);
+        // No handler starts later, and the claims beside it have to be released.
+        let (driver, until) = (self.engine.driver(), self.deadline.cancel_at);
         let mut retries = Retries::new(until);
         let mut states = vec![State::Unknown; order.groups.len()];
         loop {

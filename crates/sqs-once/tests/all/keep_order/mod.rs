@@ -5,6 +5,7 @@ mod shape;
 mod world;
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use lambda_runtime::Context;
 use serde_json::{Value, json};
@@ -159,6 +160,16 @@ async fn without_an_answer_about_its_block_a_group_returns_untried_and_unclaimed
     assert_eq!(codes(&world.bench.lines()), expected);
     assert!(world.bench.store.is_released("0"));
     world.settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_released_although_its_block_has_no_answer_until_the_deadline() {
+    let mut world = World::new();
+    world.send(1);
+    world.bench.store.reads_take(|_| Duration::from_secs(3600));
+    world.deliver(false).await;
+    assert_eq!(codes(&world.bench.lines()), "failed: order-unknown");
+    assert!(world.bench.store.is_released("0"));
 }
 
 #[tokio::test(start_paused = true)]
