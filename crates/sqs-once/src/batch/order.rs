@@ -159,8 +159,8 @@ impl Batch<'_> {
         read.await;
     }
 
-    /// Reads the blocks of all groups, and again those without an answer: a message that returns for that has used up a
-    /// delivery.
+    /// Reads the blocks of all groups, and repeats the read of those without an answer: if a block stays unknown, its
+    /// messages return, and have used up a delivery.
     async fn states(&self, order: &Order) -> Vec<State> {
         // No handler starts later, and the claims beside it have to be released.
         let (driver, until) = (self.engine.driver(), self.deadline.cancel_at);

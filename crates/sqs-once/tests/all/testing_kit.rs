@@ -262,6 +262,16 @@ async fn writes_of_a_batch_handler_that_its_type_hides_are_terminal_and_not_writ
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_crash_leaves_nothing_behind_and_nothing_to_wait_for() {
+    let (bench, event) = (Bench::new(reserve::consumer()), one("o-1"));
+    bench.run_and_crash(&event).await;
+    assert!(bench.store().writes().is_empty());
+    assert_eq!(bench.item("o-1").await, None);
+    bench.run(&event).await.assert_processed("m-1");
+    assert_eq!(bench.store().writes().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_handler_that_takes_a_transaction_is_told_that_the_kit_has_none() {
     let handler = orders().call(async |_: Order, _: Ledger| {});
     let error = Bench::new(handler).try_run(one("a")).await.unwrap_err();
