@@ -102,8 +102,8 @@ impl ErrorRules {
         error: &(dyn Error + 'static),
         shown: String,
     ) -> Option<Failure> {
-        let choice = caught(|| self.types.choice(error)).ok()??;
-        let chosen = HandlerError::new(choice.disposition?, Code::ExtractorFailed.because(shown));
+        let chosen = caught(|| self.types.disposition(error)).ok()??;
+        let chosen = HandlerError::new(chosen, Code::ExtractorFailed.because(shown));
         Some(self.failure(chosen))
     }
 

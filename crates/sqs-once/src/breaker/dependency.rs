@@ -9,7 +9,7 @@ use std::time::Duration;
 use tracing::warn;
 
 use crate::error::ConfigError;
-use crate::handler::HandlerError;
+use crate::handler::{HandlerError, as_type};
 use crate::idempotency::breaker::is_name;
 use crate::time::Timestamp;
 
@@ -102,10 +102,10 @@ impl Dependency {
         self
     }
 
-    /// Treats a handler's error as [`unavailable`](HandlerError::into_unavailable) if it is an `E` for which
-    /// `is_unavailable` returns `true`. The causes of the error do not count, since another service's error may have an `E`
-    /// as its cause: see [`unavailable_if_caused_by`](Self::unavailable_if_caused_by). Several calls add up. Errors whose
-    /// disposition the handler or their [type](trait@crate::handler::ErrorDisposition) chose stay what they are.
+    /// Treats a handler's error as [`unavailable`](HandlerError::into_unavailable) if it is an `E`, also in a `Box` or an
+    /// `Arc`, for which `is_unavailable` returns `true`. The causes of the error do not count, since another service's error
+    /// may have an `E` as its cause: see [`unavailable_if_caused_by`](Self::unavailable_if_caused_by). Several calls add up.
+    /// Errors whose disposition the handler or their [type](trait@crate::handler::ErrorDisposition) chose stay what they are.
     #[must_use]
     pub fn unavailable_if<E: Error + 'static>(
         self,
@@ -131,9 +131,7 @@ impl Dependency {
         is_unavailable: impl Fn(&E) -> bool + Send + Sync + 'static,
     ) -> Self {
         self.checks.push(Check {
-            is_unavailable: Arc::new(move |error| {
-                error.downcast_ref::<E>().is_some_and(&is_unavailable)
-            }),
+            is_unavailable: Arc::new(move |error| as_type::<E>(error).is_some_and(&is_unavailable)),
             by_cause,
         });
         self

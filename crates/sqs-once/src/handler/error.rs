@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::error::{Disposition, MAX_CAUSES, chain};
 
-use super::error_types::{Choice, ErrorTypes};
+use super::error_types::{ErrorTypes, is_outcome_unknown};
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -122,20 +122,14 @@ impl HandlerError {
     /// Lets the type of an error choose what nothing in the code chose. An error of unknown outcome stays one, and so does one
     /// with such a cause: a choice about the message does not tell what became of the effect.
     pub(crate) fn decided_by(mut self, types: &ErrorTypes) -> Self {
-        let unknown = |choice: Choice| choice.outcome_is_unknown;
-        let is_unknown = |it| types.choice(it).is_some_and(unknown);
-        let has_unknown_cause = self.causes().skip(1).any(is_unknown);
-        self.outcome_is_unknown |= has_unknown_cause;
-        if let Some(choice) = types.choice(&*self.source) {
-            self.outcome_is_unknown |= choice.outcome_is_unknown;
-            // A service that answers is available, as in `into_answered`.
-            let chosen = choice
-                .disposition
-                .map(|chosen| match (chosen, &self.answered_by) {
-                    (Disposition::Unavailable(_), Some(_)) => Disposition::Retry,
-                    (chosen, _) => chosen,
-                });
-            self.chosen = self.chosen.or(chosen);
+        let is_unknown = self.causes().any(is_outcome_unknown);
+        self.outcome_is_unknown |= is_unknown;
+        if self.chosen.is_none() {
+            self.chosen = match (types.disposition(&*self.source), &self.answered_by) {
+                // A service that answers is available, as in `into_answered`.
+                (Some(Disposition::Unavailable(_)), Some(_)) => Some(Disposition::Retry),
+                (chosen, _) => chosen,
+            };
         }
         self
     }

@@ -6,7 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::Disposition;
 
-/// An error type that chooses what happens to the message, so that `?` is enough in a handler. Derive it:
+/// An error type that chooses what happens to the message, so that `?` is enough in a handler.
+///
+/// A handler must declare the type with [`errors`](crate::Handler::errors), because `?` makes a `HandlerError` of every
+/// error, and only a declared type is found in it again. The attributes declare the type that their function returns: a
+/// handler that returns `Result<(), PayError>` needs no declaration.
+///
+/// Derive it:
 ///
 /// ```
 /// use sqs_once::handler::ErrorDisposition;
@@ -41,17 +47,15 @@ use crate::error::Disposition;
 /// let handler = charge::handler().errors::<PayError>().depends_on("payments");
 /// ```
 ///
-/// A handler must declare the type with [`errors`](crate::Handler::errors), because `?` makes a `HandlerError` of every
-/// error, and only a declared type is found in it again. The attributes declare the type that their function returns: a
-/// handler that returns `Result<(), PayError>` needs no declaration.
-///
 /// The choice counts for errors of the handler, its extractors, its layers, its hooks, an
 /// [`AsyncDecode`](crate::body::AsyncDecode) and single messages of a batch handler, and for
 /// [`KeyError::extractor`](crate::key::KeyError::extractor). It yields to a choice in the code, such as
 /// [`terminal`](crate::ResultExt::terminal), and comes before
 /// [`Dependency::unavailable_if`](crate::policy::Dependency::unavailable_if). Only the error itself counts, also in a `Box`
-/// or an `Arc`, not a cause of it. But if the outcome of a declared cause is unknown, that of the error is, too. A hook's
-/// error never counts for a breaker.
+/// or an `Arc`, not a cause of it. A hook's error never counts for a breaker.
+///
+/// If the type tells that the outcome is unknown, no choice in the code hides it. It also counts for a cause of the error,
+/// and in a handler that does not declare the type, if another handler of the process does.
 ///
 /// These conversions lose the type, so the error is retried: to text (`error.to_string()`), to another error that has it as
 /// its cause, and to `anyhow::Error`. Convert an `anyhow::Error` back before `?`:
@@ -108,37 +112,27 @@ pub trait ErrorDisposition: Error + 'static {
     }
 }
 
-/// The choice of an error's type.
-pub(crate) struct Choice {
-    pub(crate) disposition: Option<Disposition>,
-    pub(crate) outcome_is_unknown: bool,
-}
-
 #[derive(Clone, Copy)]
 struct ErrorType {
     name: &'static str,
     is_of: fn(&(dyn Error + 'static)) -> bool,
-    choice: fn(&(dyn Error + 'static)) -> Option<Choice>,
+    disposition: fn(&(dyn Error + 'static)) -> Option<Disposition>,
+    is_outcome_unknown: fn(&(dyn Error + 'static)) -> bool,
 }
 
 impl ErrorType {
     fn of<E: ErrorDisposition>() -> Self {
         Self {
             name: type_name::<E>(),
-            is_of: |error| found::<E>(error).is_some(),
-            choice: |error| {
-                let error = found::<E>(error)?;
-                Some(Choice {
-                    disposition: error.disposition(),
-                    outcome_is_unknown: error.is_outcome_unknown(),
-                })
-            },
+            is_of: |error| as_type::<E>(error).is_some(),
+            disposition: |error| as_type::<E>(error)?.disposition(),
+            is_outcome_unknown: |error| as_type(error).is_some_and(E::is_outcome_unknown),
         }
     }
 }
 
 /// Returns the error if it is an `E`, also in a `Box` or an `Arc`.
-fn found<'a, E: ErrorDisposition>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+pub(crate) fn as_type<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     let boxed = || error.downcast_ref::<Box<E>>().map(|error| &**error);
     let shared = || error.downcast_ref::<Arc<E>>().map(|error| &**error);
     error.downcast_ref().or_else(boxed).or_else(shared)
@@ -168,16 +162,16 @@ static DECLARED: Mutex<Vec<ErrorType>> = Mutex::new(Vec::new());
 pub(crate) const UNDECLARED: &str =
     "its type chooses what happens to the message, but this handler does not declare it";
 
-/// Returns how to declare an error's type, if another handler has declared it.
-fn undeclared(error: &(dyn Error + 'static)) -> Option<String> {
-    let known = {
-        let declared = DECLARED.lock().unwrap_or_else(PoisonError::into_inner);
-        *declared.iter().find(|one| (one.is_of)(error))?
-    };
-    // The user's code runs without the lock.
-    let choice = (known.choice)(error)?;
-    let chooses = choice.disposition.is_some() || choice.outcome_is_unknown;
-    chooses.then(|| format!("{UNDECLARED}: `.errors::<{}>()`", known.name))
+/// Returns the type of an error, if any handler has declared it. The user's code then runs without the lock.
+fn declared(error: &(dyn Error + 'static)) -> Option<ErrorType> {
+    let declared = DECLARED.lock().unwrap_or_else(PoisonError::into_inner);
+    declared.iter().find(|one| (one.is_of)(error)).copied()
+}
+
+/// Returns whether the type of an error tells that the effect may have happened. A handler need not declare the type itself:
+/// a forgotten declaration must not repeat an effect.
+pub(super) fn is_outcome_unknown(error: &(dyn Error + 'static)) -> bool {
+    declared(error).is_some_and(|it| (it.is_outcome_unknown)(error))
 }
 
 /// The declared error types of a handler.
@@ -204,12 +198,15 @@ impl ErrorTypes {
     pub(crate) fn undeclared(&self, error: &(dyn Error + 'static)) -> Option<String> {
         match self.0.iter().any(|one| (one.is_of)(error)) {
             true => None,
-            false => undeclared(error),
+            false => {
+                let known = declared(error).filter(|it| (it.disposition)(error).is_some())?;
+                Some(format!("{UNDECLARED}: `.errors::<{}>()`", known.name))
+            }
         }
     }
 
-    /// Returns the choice of an error, if its type is declared.
-    pub(crate) fn choice(&self, error: &(dyn Error + 'static)) -> Option<Choice> {
-        self.0.iter().find_map(|one| (one.choice)(error))
+    /// Returns what an error's type chose, if it is declared.
+    pub(crate) fn disposition(&self, error: &(dyn Error + 'static)) -> Option<Disposition> {
+        self.0.iter().find_map(|one| (one.disposition)(error))
     }
 }

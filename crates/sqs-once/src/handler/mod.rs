@@ -26,9 +26,9 @@ pub use batch_handler::{BatchHandlerFn, IntoBatchOutcome};
 pub(crate) use blocking::Running;
 pub(crate) use error::HandlerError;
 pub use error_types::ErrorDisposition;
-pub(crate) use error_types::ErrorTypes;
 #[cfg(feature = "testing")]
 pub(crate) use error_types::UNDECLARED;
+pub(crate) use error_types::{ErrorTypes, as_type};
 pub(crate) use extract::{Attempt, FromRecord, IdempotencyToken, RecordParts, Remaining, State};
 pub use layer::Next;
 pub(crate) use layer::{Call, Decide, Layers};

@@ -105,7 +105,8 @@ impl Idempotency {
         let (keys, errors) = work.into().into_settings();
         Self {
             keys,
-            errors,
+            // A handler in which it runs then knows that the outcome of such an error is unknown.
+            errors: errors.and(&ErrorTypes::of::<RunError>()),
             shared: StoreSettings::default(),
             rules: Arc::default(),
         }

@@ -88,7 +88,7 @@ pub enum RunError {
 }
 
 /// For work inside a handler that passes the error on with `?`: declare it with
-/// [`errors::<RunError>()`](crate::Handler::errors).
+/// [`errors::<RunError>()`](crate::Handler::errors). Every handler knows without it that the outcome is unknown.
 impl ErrorDisposition for RunError {
     /// Returns what the work or [`Writes::on_conflict`](crate::Writes::on_conflict) chose. Unusable keys and payloads that
     /// differ are terminal. Everything else is retried.

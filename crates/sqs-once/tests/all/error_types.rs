@@ -323,6 +323,9 @@ async fn the_code_comes_before_the_type_and_the_type_before_the_dependency() {
     assert_eq!(answer.reason("m-2"), Some("busy"));
     // The type leaves it to the dependency.
     answer.assert_reason("m-3", "unavailable: payments: other");
+    let boxed = |error: PayError| HandlerError::from(Box::new(error));
+    let answer = ended(boxed, |it| it.depends_on(all())).await;
+    answer.assert_reason("m-3", "unavailable: payments: other");
     // An answer of the service is no outage, whatever the type says.
     let answered = |error: PayError| HandlerError::from(error).into_answered("payments");
     let answer = ended(answered, |it| it.depends_on("payments")).await;
@@ -347,14 +350,21 @@ async fn nothing_hides_that_the_outcome_is_unknown() {
     let wrapped = json().call(async |order: Value| pay(&order).map_err(OrderError::Pay));
     let wrapped = wrapped.errors::<OrderError>();
     let terminal = |error| HandlerError::from(error).into_terminal();
+    let unavailable = |error| HandlerError::from(error).into_unavailable("payments");
+    let declared = json().call(async |_: Value| {}).errors::<PayError>();
     for (what, handler) in [
         ("no choice in the code", code(HandlerError::from)),
         ("retry", code(HandlerError::retry)),
         ("terminal", code(terminal)),
+        ("unavailable", code(unavailable).depends_on("payments")),
         ("an outer layer", layers),
         ("an error that it has caused", wrapped),
+        (
+            "another handler that declares the type",
+            declared.layer(pays),
+        ),
     ] {
-        let handler = handler.namespace("payments").errors::<PayError>();
+        let handler = handler.namespace("payments");
         let handler = handler.unknown_outcome(UnknownOutcome::dead_letter());
         let answer = Bench::new(handler).run(no_answer()).await;
         assert_eq!(answer.outcomes(), [Terminal], "{what}");

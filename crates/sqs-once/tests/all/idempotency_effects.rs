@@ -8,11 +8,11 @@ use crate::transactional::update;
 use crate::transactional_effects::{BOTH, Committing, Way};
 use sqs_once::key::{Ids, KeySecret, Namespace};
 use sqs_once::once::{Once, RunError};
-use sqs_once::policy::Disposition;
+use sqs_once::policy::{Disposition, UnknownOutcome};
 use sqs_once::store::StoreErrorKind::AccessDenied;
 use sqs_once::store::{FromTransaction, MemoryStore, StoreError, Timestamp};
 use sqs_once::{Handler, HandlerError, Writes};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 fn processed(id: &str) -> Once<String> {
     Once::Processed(format!("receipt of {id}"))
@@ -41,6 +41,35 @@ async fn work_inside_a_handler_chooses_what_happens_to_the_message_if_its_error_
     let bench = bench.on(orders().call(working).errors::<RunError>());
     bench.run(["declined", "refused"]).await;
     assert_eq!(bench.outcomes(), "terminal failed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_handler_knows_that_the_outcome_of_work_inside_it_is_unknown() {
+    let bench = Bench::new();
+    let inner = bench.idempotency();
+    let soon = bench.clock.now() + SECOND;
+    let working = move |order: Order| {
+        let inner = inner.clone();
+        async move {
+            let work = async || {
+                if order.id == "slow" {
+                    sleep(2 * SECOND).await;
+                }
+                let error = HandlerError::retry("no answer");
+                Err::<(), _>(match order.id.as_str() {
+                    "refused" => error,
+                    _ => error.into_outcome_unknown(),
+                })
+            };
+            let invocation = inner.until(soon);
+            invocation.run(&("inner", &order.id), work).await?;
+            Ok::<(), HandlerError>(())
+        }
+    };
+    let handler = orders().call(working);
+    let bench = bench.on(handler.unknown_outcome(UnknownOutcome::dead_letter()));
+    bench.run(["slow", "unanswered", "refused"]).await;
+    assert_eq!(bench.outcomes(), "terminal terminal failed");
 }
 
 #[tokio::test(start_paused = true)]
