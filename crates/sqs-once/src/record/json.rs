@@ -41,6 +41,9 @@ fn from_json<T: DeserializeOwned>(body: &str) -> serde_json::Result<T> {
     Ok(payload)
 }
 
+/// The name by which serde_json knows its `RawValue`.
+const RAW_VALUE: &str = "$serde_json::private::RawValue";
+
 /// A body that is a list. It is every type's own affair what it makes of it, except for a struct.
 struct List<D>(D);
 
@@ -60,7 +63,10 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for List<D> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_newtype_struct(name, visitor)
+        match name == RAW_VALUE {
+            true => self.0.deserialize_newtype_struct(name, visitor),
+            false => visitor.visit_newtype_struct(self),
+        }
     }
 
     fn deserialize_enum<V: Visitor<'de>>(

@@ -99,6 +99,9 @@ async fn gzip_is_opened_for_another_decoder_unless_it_is_broken_or_expands_too_m
     }
 }
 
+#[derive(Deserialize)]
+struct Wrapped<T>(T);
+
 #[tokio::test(start_paused = true)]
 async fn a_list_is_no_struct_and_stays_a_list_or_a_tuple() {
     let list = r#" ["o-1"]"#;
@@ -106,6 +109,7 @@ async fn a_list_is_no_struct_and_stays_a_list_or_a_tuple() {
     assert_contains!(reasons::<Order>(&[list]).await[0], reason);
     assert_contains!(reasons::<Option<Order>>(&[list]).await[0], reason);
     assert_contains!(reasons::<Box<Order>>(&[list]).await[0], reason);
+    assert_contains!(reasons::<Wrapped<Order>>(&[list]).await[0], reason);
     fn taken<T: DeserializeOwned + Send + 'static>(list: &'static str) -> impl Future {
         let keyed = Handler::decode(Json).key(MessageKey::message_id());
         let bench = Bench::new().on(keyed.call(async |_: T| {}));
@@ -114,6 +118,7 @@ async fn a_list_is_no_struct_and_stays_a_list_or_a_tuple() {
     taken::<Vec<String>>(list).await;
     taken::<(String,)>(list).await;
     taken::<Option<[String; 1]>>(list).await;
+    taken::<Wrapped<Vec<String>>>(list).await;
     taken::<serde_json::Value>(list).await;
     // What is inside is serde's.
     taken::<Vec<Order>>(r#"[["o-1"], {"id": "o-2"}]"#).await;
