@@ -216,8 +216,12 @@ impl Batch<'_> {
         let State::Known(block, _) = self.group(at)?.state() else {
             return None;
         };
-        let place = Place::of(&self.ledger.messages[at]);
-        Some(Block::turn(block.as_ref(), place))
+        let message = &self.ledger.messages[at];
+        Some(Block::turn(
+            block.as_ref(),
+            Place::of(message),
+            message.id(),
+        ))
     }
 
     /// Ends a record that may not run.
@@ -301,10 +305,15 @@ impl Batch<'_> {
         self.read_blocks().await;
         let message = &self.ledger.messages[record.at];
         let place = Place::of(message);
-        let ended = self.write(group, |block| {
-            let standing = block.filter(|block| block.stands())?;
+        let is_first = message.receive_count().unwrap_or(1) == 1;
+        let now = self.engine.driver().clock.now();
+        let ended = self.write(group, |block| match block.filter(|it| it.stands()) {
             // A message that was not moved may have a place too.
-            standing.after_end(standing.place_of(place, message.id())?)
+            Some(standing) => standing.after_end(standing.place_of(place, message.id())?),
+            None if is_first => None,
+            // An earlier attempt may have begun a block with a request that comes late. This block, which blocks nobody,
+            // lets that request fail.
+            None => Some(Block::begin(block, (&group.queue, &group.name), now)),
         });
         match ended.await {
             Ok(_) => report,
@@ -324,12 +333,14 @@ impl Batch<'_> {
     ) -> Result<Option<Block>, StoreError> {
         let mut retries = Retries::new(self.deadline.requests_by);
         let driver = self.engine.driver();
+        let unknown = |why| StoreError::new(StoreErrorKind::Unanswered, why);
         loop {
+            // After a freeze, another environment may have ended the message. A place for it would never end.
+            if self.until(self.deadline.requests_by).has_come() {
+                return Err(unknown("its time is over"));
+            }
             let State::Known(block, seen) = group.state() else {
-                return Err(StoreError::new(
-                    StoreErrorKind::Unanswered,
-                    "its block is not known",
-                ));
+                return Err(unknown("its block is not known"));
             };
             let Some(next) = change(block.as_ref()) else {
                 return Ok(block);

@@ -156,15 +156,16 @@ impl Block {
         own.map(|own| own.place).or_else(|| Some(recent()?.1))
     }
 
-    /// Returns whether a message of the group may run, which came back with a place or came from its producer.
-    pub fn turn(block: Option<&Self>, place: Option<Place>) -> Turn {
-        match (block.filter(|block| block.stands()), place) {
-            (None, _) => Turn::Runs,
+    /// Returns whether a message of the group may run, which came back with a place, could not be moved, or came from its
+    /// producer.
+    pub fn turn(block: Option<&Self>, place: Option<Place>, message_id: &str) -> Turn {
+        let Some(block) = block.filter(|block| block.stands()) else {
+            return Turn::Runs;
+        };
+        match block.place_of(place, message_id) {
             // One before its turn has ended already, and is a duplicate.
-            (Some(block), Some(own)) if own.block == block.number && own.place <= block.ended => {
-                Turn::Runs
-            }
-            (Some(_), _) => Turn::Behind,
+            Some(own) if own <= block.ended => Turn::Runs,
+            _ => Turn::Behind,
         }
     }
 

@@ -20,6 +20,11 @@ enum Step {
         /// When the process dies, in milliseconds.
         dies: Option<u64>,
     },
+    /// Another environment is frozen, after so many milliseconds.
+    Freeze(u64),
+    /// It goes on for so many milliseconds.
+    Thaw(usize, u64),
+    KillFrozen,
     /// The store does not carry out, or not answer, the next requests of this kind.
     Fail {
         call: &'static str,
@@ -50,6 +55,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..12usize).prop_map(Step::SendAgain),
         12 => (prop::bool::weighted(0.2), prop::option::weighted(0.3, 0..60u64))
             .prop_map(|(is_lost, dies)| Step::Deliver { is_lost, dies }),
+        3 => (0..40u64).prop_map(Step::Freeze),
+        1 => Just(Step::KillFrozen),
+        3 => (0..3usize, 0..40u64).prop_map(|(at, lasts)| Step::Thaw(at, lasts)),
         2 => (call, any::<bool>()).prop_map(|(call, answers_are_lost)| Step::Fail { call, answers_are_lost }),
         2 => (turn, 1..4usize).prop_map(|(turn, times)| Step::FailSqs { turn, times }),
         6 => (any::<u8>(), prop::bool::weighted(0.2))
@@ -71,6 +79,9 @@ impl World {
                 let dies = dies.map_or(Duration::MAX, Duration::from_millis);
                 self.deliver_until(is_lost, dies).await;
             }
+            Step::Freeze(after) => self.freeze(Duration::from_millis(after)),
+            Step::Thaw(at, lasts) => self.thaw(at, Duration::from_millis(lasts)),
+            Step::KillFrozen => self.kill_frozen(),
             Step::Fail {
                 call,
                 answers_are_lost: false,

@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use lambda_runtime::Context;
 use serde_json::{Value, json};
-use sqs_once::Consumer;
 use sqs_once::store::{MemoryStore, StoreErrorKind};
 use sqs_once::testing::Event;
 use sqs_once::unstable::block::Place;
+use sqs_once::{Batch, Consumer};
 use tokio::time::Instant;
 
-use self::shape::Shape;
+use self::shape::{Shape, TERMINAL};
 use self::world::{DELIVERIES, REQUEST, World};
 use crate::router;
 use crate::support::process::has;
-use crate::support::sqs::Sqs;
+use crate::support::sqs::{Sqs, Turn};
 use crate::support::{
     Bench, DLQ, Mode, Notes, Order, assert_contains, codes, grouped, invoke, orders, with,
     with_attribute,
@@ -40,6 +40,7 @@ async fn what_follows_a_dead_letter_goes_behind_it_untried_and_comes_back_in_ord
     let lines = world.bench.lines();
     let behind = "terminal: behind-dead-letter";
     assert_eq!(codes(&lines[lines.len() - 2..]), [behind; 2].join(", "));
+    assert!(world.bench.store.is_released("4"));
     let reasons = world.sqs.reasons();
     assert_contains!(reasons[0], "no luck");
     let behind = "behind a dead letter of its message group";
@@ -87,6 +88,56 @@ async fn a_message_whose_deliveries_reached_no_code_moves_untried_and_blocks() {
     assert_eq!(world.done.len(), 0);
     let expected = "terminal: deliveries-used-up, terminal: behind-dead-letter";
     assert_eq!(codes(&world.bench.lines()), expected);
+    world.settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_dead_letter_whose_move_failed_moves_with_its_own_reason() {
+    let mut world = World::new();
+    world.send(TERMINAL);
+    world.deliver(false).await;
+    world.send(2);
+    world.breaks(TERMINAL);
+    // The queue tells its settings, and the move fails.
+    world.sqs.next(&Turn::Do, 1);
+    world.sqs.next(&Turn::Refuse("AccessDenied"), 1);
+    world.deliver(false).await;
+    assert!(world.is_blocked() && world.dead.is_empty());
+    world.deliver(false).await;
+    let behind = "behind a dead letter of its message group";
+    let expected = ["no luck at all", "no luck at all", behind];
+    assert_eq!(world.sqs.reasons(), expected);
+    world.settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_block_that_arrives_late_stops_no_group_whose_message_is_done_meanwhile() {
+    let mut world = World::new();
+    world.send(TERMINAL);
+    world.deliver(false).await;
+    world.send(1);
+    world.breaks(TERMINAL);
+    // The claim and its answer. The block is on its way.
+    world.freeze(2 * REQUEST + Duration::from_millis(1));
+    assert!(!world.is_blocked());
+    world.mend();
+    world.deliver(false).await;
+    world.thaw(0, REQUEST);
+    world.kill_frozen();
+    assert!(!world.is_blocked());
+    world.settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_environment_gives_no_place_to_a_message_that_is_done_meanwhile() {
+    let mut world = World::new();
+    world.send(3);
+    world.breaks(1);
+    world.freeze(Duration::from_millis(1));
+    world.deliver(false).await;
+    assert!(world.is_blocked());
+    world.sqs.next(&Turn::Refuse("AccessDenied"), 9);
+    world.thaw(0, Duration::MAX);
     world.settle().await;
 }
 
@@ -225,4 +276,9 @@ async fn it_needs_a_fifo_dead_letter_queue_and_single_messages() {
         let refused = consumer.init().await.err().unwrap();
         assert_contains!(refused.to_string(), problem);
     }
+    let together = orders().call_batch(async |orders: Batch<Order>| orders.all_succeeded());
+    let queue = queue().dead_letter_queue(format!("{DLQ}.fifo"));
+    let consumer = Bench::new().consumer(together).queue(queue);
+    let refused = consumer.init().await.err().unwrap();
+    assert_contains!(refused.to_string(), "is of a batch handler");
 }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU32;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -13,7 +15,8 @@ use tokio::time::timeout;
 use super::shape::{Fate, Shape};
 use crate::support::sqs::Sqs;
 use crate::support::{
-    Bench, DLQ, FIFO, Mode, Order, SECOND, Seen, body, grouped, in_group, with, with_attribute,
+    Bench, DLQ, FIFO, Mode, Order, SECOND, Seen, body, deliver_until, grouped, in_group,
+    in_simulated_time, with, with_attribute,
 };
 
 /// How often a message is tried.
@@ -31,6 +34,9 @@ pub(super) struct World {
     pub(super) dead: Vec<Copy>,
     shape: Shape,
     consumer: Consumer,
+    /// Other environments, which the host has frozen with their batches.
+    frozen: Vec<Frozen>,
+    has_frozen: bool,
     /// How many message groups the orders are in, by turns.
     groups: usize,
     fate: Fate,
@@ -68,17 +74,14 @@ impl World {
         bench.store.claims_answered(|_| Ok(REQUEST));
         bench.store.settlements_take(|_| REQUEST);
         bench.store.reads_take(|_| REQUEST);
-        let queue = sqs.queue().dead_letter_queue(format!("{DLQ}.fifo"));
-        let queue = queue.keep_order(NonZeroU32::new(DELIVERIES).unwrap());
         let fate = Fate::default();
-        let consumer = shape.consumer(fate.clone()).queue(queue);
         Self {
-            consumer: consumer
-                .store(bench.store.clone())
-                .clock(bench.clock.clone()),
+            consumer: environment(&bench, &sqs, shape, &fate),
             bench,
             sqs,
             done: fate.done.clone(),
+            frozen: Vec::new(),
+            has_frozen: false,
             queue: Vec::new(),
             dead: Vec::new(),
             shape,
@@ -159,15 +162,55 @@ impl World {
         record
     }
 
-    /// Delivers the front of the queue. All of it returns if the answer is lost, or the process dies before.
-    pub(super) async fn deliver_until(&mut self, is_lost: bool, dies: Duration) {
+    /// Receives the front of the queue. Returns the records, and how many they are.
+    fn receive(&mut self) -> (usize, Vec<Value>) {
         let count = self.queue.len().min(10);
         for copy in &mut self.queue[..count] {
             copy.receives += 1;
         }
         let front = self.queue[..count].iter();
-        let records: Vec<_> = front.map(|copy| self.record(copy)).collect();
+        (count, front.map(|copy| self.record(copy)).collect())
+    }
+
+    /// Delivers the front of the queue. All of it returns if the answer is lost, or the process dies before.
+    pub(super) async fn deliver_until(&mut self, is_lost: bool, dies: Duration) {
+        let (count, records) = self.receive();
         let returned = timeout(dies, self.bench.deliver(&self.consumer, records)).await;
+        self.take_letters();
+        if let (Ok(returned), false) = (returned, is_lost) {
+            let (front, rest) = self.queue.split_at(count);
+            let front = front.iter().filter(|copy| returned.contains(&copy.id));
+            self.queue = front.chain(rest).cloned().collect();
+        }
+        // The visibility timeout, after which no lease lasts.
+        self.pass(60);
+    }
+
+    /// Delivers the front of the queue to another environment, which is frozen after a while. All of it returns.
+    pub(super) fn freeze(&mut self, after: Duration) {
+        let (_, records) = self.receive();
+        let consumer = environment(&self.bench, &self.sqs, self.shape, &self.fate);
+        let deadline = self.bench.deadline().as_millis();
+        self.frozen.push(Frozen::new(consumer, deadline, records));
+        self.has_frozen = true;
+        self.thaw(self.frozen.len() - 1, after);
+        self.pass(60);
+    }
+
+    /// Lets a frozen environment go on for a while. Nobody hears its answer.
+    pub(super) fn thaw(&mut self, at: usize, lasts: Duration) {
+        if at < self.frozen.len() && self.frozen[at].ends_within(lasts) {
+            self.frozen.remove(at);
+        }
+        self.take_letters();
+    }
+
+    pub(super) fn kill_frozen(&mut self) {
+        self.frozen.clear();
+    }
+
+    /// Takes the new messages of the dead-letter queue.
+    fn take_letters(&mut self) {
         let sent = self.sqs.sent();
         for letter in &sent[self.moved..] {
             let body = letter["MessageBody"].as_str().unwrap();
@@ -181,13 +224,6 @@ impl World {
             self.dead.extend(copy);
         }
         self.moved = sent.len();
-        if let (Ok(returned), false) = (returned, is_lost) {
-            let (front, rest) = self.queue.split_at(count);
-            let front = front.iter().filter(|copy| returned.contains(&copy.id));
-            self.queue = front.chain(rest).cloned().collect();
-        }
-        // The visibility timeout, after which no lease lasts.
-        self.pass(60);
     }
 
     pub(super) fn pass(&mut self, seconds: u32) {
@@ -244,6 +280,9 @@ impl World {
 
     /// Lets everything succeed until both queues are empty, and checks that each order ran once, in its place.
     pub(super) async fn settle(&mut self) {
+        while !self.frozen.is_empty() {
+            self.thaw(0, Duration::MAX);
+        }
         self.mend();
         for _ in 0..40 {
             for _ in 0..200 {
@@ -286,10 +325,54 @@ impl World {
         match self.shape {
             // The effects commit once.
             Shape::Writes => {}
-            // A handler may run again if its completion was not written, but not after a later one.
+            // A handler may run again if its completion was not written, but not after a later one. Only a frozen
+            // environment may not know yet that another one has completed its message.
+            _ if self.has_frozen => {
+                let mut known = BTreeSet::new();
+                done.retain(|order| known.insert(*order));
+            }
             _ => done.dedup(),
         }
         let expected: Vec<_> = (0..self.orders).filter(is_kept).collect();
         assert_eq!(done, expected);
+    }
+}
+
+fn environment(bench: &Bench, sqs: &Sqs, shape: Shape, fate: &Fate) -> Consumer {
+    let queue = sqs.queue().dead_letter_queue(format!("{DLQ}.fifo"));
+    let queue = queue.keep_order(NonZeroU32::new(DELIVERIES).unwrap());
+    let consumer = shape.consumer(fate.clone()).queue(queue);
+    let consumer = consumer.store(bench.store.clone());
+    consumer.clock(bench.clock.clone())
+}
+
+/// An environment with a batch. All of it stands still, except in the time that it is given.
+struct Frozen {
+    time: Sender<Duration>,
+    has_ended: Receiver<bool>,
+}
+
+impl Frozen {
+    fn new(consumer: Consumer, deadline: u64, records: Vec<Value>) -> Self {
+        let (time, given) = mpsc::channel();
+        let (ends, has_ended) = mpsc::channel();
+        thread::spawn(move || {
+            in_simulated_time(async {
+                let mut batch = Box::pin(deliver_until(deadline, &consumer, records));
+                for lasts in given {
+                    let has_ended = timeout(lasts, &mut batch).await.is_ok();
+                    ends.send(has_ended).unwrap();
+                    if has_ended {
+                        break;
+                    }
+                }
+            });
+        });
+        Self { time, has_ended }
+    }
+
+    fn ends_within(&self, lasts: Duration) -> bool {
+        self.time.send(lasts).unwrap();
+        self.has_ended.recv().unwrap()
     }
 }
