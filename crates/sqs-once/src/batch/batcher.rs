@@ -4,16 +4,20 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::mem;
+use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use slab::Slab;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 /// How long an entry may wait before no further handler starts, so that those that run end and its request is sent.
 const OVERDUE: Duration = Duration::from_millis(20);
+
+/// How long an entry may wait for the answer to an earlier request. One that takes longer may never be answered.
+const SILENT: Duration = Duration::from_millis(250);
 
 /// What a batcher sends, and how.
 pub(super) trait Requests {
@@ -47,9 +51,18 @@ pub(super) trait Requests {
 #[derive(Clone, Copy)]
 pub(super) struct Load {
     /// The requests in flight.
-    pub(super) in_flight: usize,
+    in_flight: usize,
     /// The entries without an answer.
     pub(super) unanswered: usize,
+    /// Whether the entry has waited long enough for the answers to the requests in flight.
+    is_silent: bool,
+}
+
+impl Load {
+    /// Returns whether an answer may soon let records add to a request.
+    pub(super) fn is_answered_soon(self) -> bool {
+        self.in_flight > 0 && !self.is_silent
+    }
 }
 
 /// The answer to an entry.
@@ -192,6 +205,7 @@ impl<E, A> Batcher<E, A> {
         R: Requests<Entry = E, Answer = A>,
     {
         let mut in_flight = FuturesUnordered::new();
+        let mut silent = pin!(sleep_until(Instant::now()));
         poll_fn(|context| {
             let (mut is_sent, mut is_answered) = (false, false);
             loop {
@@ -225,6 +239,15 @@ impl<E, A> Batcher<E, A> {
             if was_sent {
                 requests.sent();
             }
+            let first = self.state().waiting.front().map(|one| one.since + SILENT);
+            if let Some(first) = first
+                && !in_flight.is_empty()
+            {
+                if silent.deadline() != first {
+                    silent.as_mut().reset(first);
+                }
+                let _ = silent.as_mut().poll(context);
+            }
             if is_answered || is_sent {
                 context.waker().wake_by_ref();
             }
@@ -244,13 +267,18 @@ impl<E, A> Batcher<E, A> {
         R: Requests<Entry = E, Answer = A>,
     {
         let mut state = self.state();
-        let load = Load {
-            in_flight,
-            unanswered: state.unanswered,
-        };
         let mut passed: Vec<R::Needs> = Vec::new();
         for at in 0..state.waiting.len() {
-            let first = &state.waiting[at].entry;
+            let Waiting {
+                entry: first,
+                since,
+                ..
+            } = &state.waiting[at];
+            let load = Load {
+                in_flight,
+                unanswered: state.unanswered,
+                is_silent: since.elapsed() >= SILENT,
+            };
             let needs = requests.needs(first);
             if passed.contains(&needs) {
                 continue;

@@ -287,18 +287,23 @@ impl Batch<'_> {
             Called::Ended {
                 result,
                 transaction,
-                is_out_of_order,
+                behind,
             } => {
-                if is_out_of_order {
-                    let warning = Code::EarlierMessage.because(OUT_OF_ORDER);
-                    record.warnings.push(warning);
-                }
                 if let Some(owned) = &mut owned {
                     owned.transaction = transaction;
                 }
                 let is_in_flight = Failure::is_cancellation(&result);
-                self.after_call(record, route, owned, result, is_in_flight)
-                    .await
+                let after = self.after_call(record, route, owned, result, is_in_flight);
+                let report = after.await;
+                for earlier in behind {
+                    // After a last delivery its group went on in order.
+                    if !self.is_last_delivery(earlier).await {
+                        let warning = Code::EarlierMessage.because(OUT_OF_ORDER);
+                        record.warnings.push(warning);
+                        break;
+                    }
+                }
+                report
             }
             Called::Left(returns) => {
                 self.release(route, owned.as_ref().map(|owned| &owned.claim));

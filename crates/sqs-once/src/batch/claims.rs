@@ -189,7 +189,7 @@ impl Requests for ClaimRequests<'_, '_> {
             Some(together) if together.begins_once => {
                 together.undecided() > load.unanswered && self.0.stop.claims_over().is_none()
             }
-            _ => load.in_flight > 0 && self.0.is_preparing(),
+            _ => load.is_answered_soon() && self.0.is_preparing(),
         }
     }
 

@@ -79,17 +79,18 @@ impl Batch<'_> {
     ) -> BoxFuture<'b, Result<PrepareResult, Unready>> {
         Box::pin(async move {
             let Waits { future, memory } = waits;
+            let untried = |reason| Unready::Ended(Report::untried(reason));
+            // Memory comes first: the handlers of one route may hold all of it, and other routes fetch without any.
+            let memory = match memory {
+                Some(memory) => Some(self.memory(&memory).await.map_err(untried)?),
+                None => None,
+            };
             let fetches = &self.turns.fetches;
             let overrun = || fetches.is_overrun().then_some(Untried::Overrun);
             let turn = fetches
                 .take(|| self.stop.claims_over().or_else(overrun))
                 .await;
-            let untried = |reason| Unready::Ended(Report::untried(reason));
             let turn = turn.map_err(untried)?;
-            let memory = match memory {
-                Some(memory) => Some(self.memory(&memory).await.map_err(untried)?),
-                None => None,
-            };
             let _preparing = Counted::new(&self.counts.preparing);
             let settings = &self.engine.routes[route];
             let running = self.running.part();
@@ -143,15 +144,24 @@ impl Batch<'_> {
     /// Waits for memory for a body. The records that hold bodies go on without more, except those of a batch handler, which
     /// wait for each other: there a record returns if only they could make room.
     async fn memory(&self, memory: &Arc<BodyMemory>) -> Result<HeldMemory, Untried> {
+        let mut is_full = false;
         poll_fn(|context| {
-            if let Some(reason) = self.stop.claims_over() {
-                return Poll::Ready(Err(reason));
+            match self.stop.claims_over() {
+                Some(Untried::NotStarted) if is_full => {
+                    return Poll::Ready(Err(Untried::NoMemory));
+                }
+                Some(reason) => return Poll::Ready(Err(reason)),
+                None => {}
             }
             match memory.reserve(context.waker()) {
-                Reserved::Now(held) => Poll::Ready(Ok(held)),
-                Reserved::Full if self.together.is_some() => Poll::Ready(Err(Untried::NoMemory)),
-                Reserved::Full | Reserved::MayCome => Poll::Pending,
+                Reserved::Now(held) => return Poll::Ready(Ok(held)),
+                Reserved::Full if self.together.is_some() => {
+                    return Poll::Ready(Err(Untried::NoMemory));
+                }
+                Reserved::Full => is_full = true,
+                Reserved::MayCome => is_full = false,
             }
+            Poll::Pending
         })
         .await
     }

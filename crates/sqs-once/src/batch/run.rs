@@ -112,6 +112,11 @@ impl<'a> Batch<'a> {
 
     fn new(engine: &'a Engine, ledger: &'a Ledger, deadline: Deadline, running: Running) -> Self {
         let in_flight = engine.requests_in_flight();
+        // Only a batch handler ends several messages of a group at once. They move in their order.
+        let moves = match ledger.is_fifo && engine.batch_call().is_some() {
+            true => NonZeroUsize::MIN,
+            false => engine.concurrency,
+        };
         Self {
             engine,
             ledger,
@@ -129,7 +134,7 @@ impl<'a> Batch<'a> {
             turns: Turns {
                 fetches: Limit::new(engine.concurrency, 1),
                 hooks: Limit::new(engine.concurrency, 1),
-                moves: Limit::new(engine.concurrency, 1),
+                moves: Limit::new(moves, 1),
                 queues: Limit::new(NonZeroUsize::MIN, 1),
             },
             counts: Counts::default(),
@@ -210,6 +215,10 @@ impl<'a> Batch<'a> {
                     starting.return_all();
                 }
                 let mut has_started = starting.start(&mut active, context);
+                if std::mem::take(&mut starting.pauses) {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 for tail in self.take_tails() {
                     has_started = true;
                     active.push(self.finish_tail(tail));
@@ -238,6 +247,8 @@ struct Starting<'b, 'a> {
     lanes: Lanes,
     /// The lanes of each route that wait for a place.
     held: Vec<VecDeque<Lane>>,
+    /// Whether so many were routed that requests are sent before the next one is.
+    pauses: bool,
 }
 
 enum Lanes {
@@ -294,6 +305,7 @@ impl<'b, 'a> Starting<'b, 'a> {
                 .iter()
                 .map(|_| VecDeque::new())
                 .collect(),
+            pauses: false,
         }
     }
 
@@ -317,12 +329,17 @@ impl<'b, 'a> Starting<'b, 'a> {
             && Instant::now() < batch.deadline.cancel_at
             && batch.claims.room(keys) > 0
         {
-            if batch.claims.has(keys) || started == ROUTED {
-                // The request goes out while the next one is prepared. Records without a claim may already have ended.
+            if batch.claims.has(keys) {
+                // The request goes out while the next one is prepared.
                 context.waker().wake_by_ref();
                 break;
             }
-            let Some((lane, start)) = self.next(context) else {
+            // Records without a claim may already have ended.
+            self.pauses = started == ROUTED;
+            if self.pauses {
+                break;
+            }
+            let Some((lane, start)) = self.next() else {
                 break;
             };
             started += 1;
@@ -334,7 +351,7 @@ impl<'b, 'a> Starting<'b, 'a> {
     }
 
     /// Returns the next lane whose first record has a place, or may not start.
-    fn next(&mut self, context: &mut Context<'_>) -> Option<(Lane, Routed<'b>)> {
+    fn next(&mut self) -> Option<(Lane, Routed<'b>)> {
         let batch = self.batch;
         for (route, held) in self.held.iter_mut().enumerate() {
             if !held.is_empty()
@@ -365,7 +382,7 @@ impl<'b, 'a> Starting<'b, 'a> {
                 None => self.held[route].push_back(lane),
             }
         }
-        context.waker().wake_by_ref();
+        self.pauses = true;
         None
     }
 

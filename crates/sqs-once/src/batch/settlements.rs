@@ -1,5 +1,8 @@
 //! The requests that end claims and complete keys. Those that are ready together share one.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
 use tracing::{Instrument, debug_span};
 
 use crate::idempotency::{Conclusion, PendingSettlement, Retries, Sent};
@@ -13,6 +16,9 @@ use super::call::Owned;
 use super::ending::Tail;
 use super::run::Batch;
 use super::together::Together;
+
+/// How long a release may take that is sent after the time of its batch.
+const LATE: Duration = Duration::from_secs(1);
 
 pub(super) type Settlements = Batcher<PendingSettlement, Sent>;
 
@@ -97,7 +103,7 @@ impl Requests for SettlementRequests<'_, '_> {
     fn waits(&self, ending: &PendingSettlement, load: Load) -> bool {
         let together = self.0.together.as_ref();
         together.is_some_and(Together::is_settling)
-            || (load.in_flight > 0 && !ending.commits_work() && self.0.may_still_settle())
+            || (load.is_answered_soon() && !ending.commits_work() && self.0.may_still_settle())
     }
 
     /// Handlers wait while a request is due.
@@ -106,6 +112,9 @@ impl Requests for SettlementRequests<'_, '_> {
     }
 
     async fn send(&self, endings: Vec<PendingSettlement>) -> Vec<Sent> {
+        if Instant::now() >= self.0.deadline.requests_by {
+            return self.release_late(endings);
+        }
         self.0.ledger.tally().store_requests += 1;
         let span = debug_span!("settle");
         #[cfg(feature = "opentelemetry")]
@@ -120,5 +129,22 @@ impl Requests for SettlementRequests<'_, '_> {
 
     fn may_pause(sent: &Sent) -> bool {
         sent.answer.is_err()
+    }
+}
+
+impl SettlementRequests<'_, '_> {
+    /// Releases claims in a task of its own, when the time for requests is over. A handler that blocked its thread has used
+    /// it up, and the claims of handlers that never started must not count as attempts.
+    fn release_late(&self, mut endings: Vec<PendingSettlement>) -> Vec<Sent> {
+        let sent = endings.iter().map(|_| Sent::too_late()).collect();
+        endings.retain(PendingSettlement::is_release);
+        if !endings.is_empty() {
+            let driver = self.0.engine.driver().clone();
+            let late = async move {
+                driver.conclude(endings, Instant::now() + LATE).await;
+            };
+            tokio::spawn(late.in_current_span());
+        }
+        sent
     }
 }

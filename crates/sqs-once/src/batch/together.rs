@@ -86,7 +86,8 @@ pub(super) enum Called {
         /// The transaction of all records, for the first that has succeeded.
         transaction: Option<Box<dyn OpenTransaction>>,
         /// Whether it succeeded after an earlier message of its group failed.
-        is_out_of_order: bool,
+        /// Earlier records of its message group that have failed.
+        behind: Vec<usize>,
     },
     /// The record is not part of the call, or its writes would commit out of order.
     Left(Returns),
@@ -375,40 +376,44 @@ impl<'a> Batch<'a> {
         mut transaction: Option<Box<dyn OpenTransaction>>,
     ) {
         let group = |at: usize| self.ledger.messages[at].group_id();
-        // The groups of which a record has failed, with the dependency that it lacked.
-        let mut failed = HashMap::new();
+        // The failed records of each group, with the dependency that each lacked.
+        let mut failed: HashMap<_, Vec<(usize, Option<Arc<str>>)>> = HashMap::new();
         let mut lanes: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for one in handled {
-            let behind = failed.get(&group(one.at));
-            let called = match one.result {
+            let behind = failed.get(&group(one.at)).map_or(&[][..], Vec::as_slice);
+            let called = match (one.result, behind) {
                 // Nothing has to commit before it ends.
-                Ok(_) if together.commits_in_order && behind.is_some() => {
-                    let lacks = behind.cloned().flatten();
-                    let _ = one.called.send(Called::Left(behind_failed(lacks)));
+                (Ok(_), [(_, lacks), ..]) if together.commits_in_order => {
+                    let left = Called::Left(behind_failed(lacks.clone()));
+                    let _ = one.called.send(left);
                     continue;
                 }
-                Err(failure) => {
+                (Err(failure), _) => {
                     let lacked = match &failure {
                         Failure::Unavailable { dependency, .. } => Some(Arc::clone(dependency)),
                         _ => None,
                     };
-                    // No later delivery has an effect that its group could wait for.
+                    // After a last delivery there is no later one that its group could wait for. Only what commits in order
+                    // asks before it goes on: SQS may be silent, and the effects of the others have happened.
                     if self.ledger.is_fifo
-                        && (lacked.is_some() || !self.is_last_delivery(one.at).await)
+                        && (lacked.is_some()
+                            || !together.commits_in_order
+                            || !self.is_last_delivery(one.at).await)
                     {
-                        failed.entry(group(one.at)).or_insert(lacked);
+                        let of_group = failed.entry(group(one.at)).or_default();
+                        of_group.push((one.at, lacked));
                     }
                     let _ = one.called.send(Called::Ended {
                         result: Err(failure),
                         transaction: None,
-                        is_out_of_order: false,
+                        behind: Vec::new(),
                     });
                     continue;
                 }
-                Ok(done) => Called::Ended {
+                (Ok(done), behind) => Called::Ended {
                     result: Ok(done),
                     transaction: transaction.take(),
-                    is_out_of_order: behind.is_some(),
+                    behind: behind.iter().map(|(at, _)| *at).collect(),
                 },
             };
             let lane = lanes.entry(together.commits_in_order.then(|| group(one.at)));

@@ -88,7 +88,8 @@ impl HandlerSettings {
                 "the setting `unknown_outcome`",
                 "is set, but only a handler that is called for each message, after its key was claimed, can be kept \
                  from repeating an effect",
-                "no such setting for `RecordAfter` and effects that commit with their completion",
+                "no such setting, also not among the router's defaults, for `RecordAfter` and effects that commit with \
+                 their completion",
             ));
         }
         if unknown_outcome.is_contradictory() {
@@ -121,7 +122,7 @@ impl HandlerSettings {
                     format!(
                         "is `{refused:?}`, but what stands under its key codec has no fingerprint of this library's"
                     ),
-                    "no such setting, because nothing is compared there",
+                    "no such setting, also not among the router's defaults, because nothing is compared there",
                 ));
             }
             (false, _) => None,

@@ -182,8 +182,10 @@ async fn in_time<T>(until: Instant, request: impl Future<Output = T>) -> Result<
     {
         return Ok(answer);
     }
-    Err(StoreError::new(
-        StoreErrorKind::Unanswered,
-        "no answer came in time for the deadline",
-    ))
+    Err(too_late())
+}
+
+pub(super) fn too_late() -> StoreError {
+    let message = "no answer came in time for the deadline";
+    StoreError::new(StoreErrorKind::Unanswered, message)
 }

@@ -12,7 +12,7 @@ use crate::store::{
 use crate::time::Timestamp;
 
 use super::cache::CompletedKeys;
-use super::deadline::{answer_until, answers_until};
+use super::deadline::{answer_until, answers_until, too_late};
 use super::driver::{all_of, incapable, unanswered};
 use super::{Completed, Driver, Refusal, on_committed, on_completed};
 
@@ -63,6 +63,16 @@ pub(crate) struct Sent {
     pub(crate) answer: Result<Conclusion, StoreError>,
     /// The settlement, if it may be sent again. A transaction commits once.
     pub(crate) again: Option<PendingSettlement>,
+}
+
+impl Sent {
+    /// The answer to a settlement that was not sent.
+    pub(crate) fn too_late() -> Self {
+        Self {
+            answer: Err(too_late()),
+            again: None,
+        }
+    }
 }
 
 pub(crate) enum Conclusion {

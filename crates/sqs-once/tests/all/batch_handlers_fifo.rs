@@ -1,16 +1,19 @@
 //! Batch handlers on FIFO queues: the records of a message group in a call, and records that overtook another.
 
 use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::sqs::{Sqs, Turn};
-use crate::support::{Calls, DLQ, SECOND, Tested, ends, in_groups, noting_batches, told};
+use crate::support::{Calls, DLQ, Notes, SECOND, Tested, ends, in_groups, noting_batches, told};
+use serde_json::json;
 use sqs_once::HandlerError;
 use sqs_once::consumer::Together;
 use sqs_once::extract::RecordEnd;
 use sqs_once::store::Status;
 use sqs_once::telemetry::Outcome;
-use tokio::time::sleep;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
 
 fn noting() -> (Tested<Together>, Calls) {
     noting_batches(2 * SECOND)
@@ -98,6 +101,44 @@ async fn what_succeeded_behind_a_failure_on_its_last_delivery_is_in_order() {
         ("processed", ""),
     ];
     assert_eq!(told(&ends(bench.lines())), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_succeeded_behind_a_failure_is_completed_although_sqs_is_silent() {
+    let (bench, _) = noting();
+    let (settled, notes) = Notes::pair();
+    bench.store.settlements_take(move |_| {
+        notes.add(Instant::now());
+        Duration::ZERO
+    });
+    let bench = bench.with_consumer(|it| it.queue(Sqs::always(Turn::Hang).queue()));
+    let handled = Instant::now() + 2 * SECOND;
+    assert_eq!(bench.run(in_groups("a/a1 a/bad-2 a/a3")).await, ["m-1"]);
+    assert_eq!(settled.all()[0], handled);
+    assert_eq!(bench.outcomes(), "processed failed processed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_dead_letters_of_a_group_move_in_its_order() {
+    let (sqs, gate) = (Sqs::delivering(1), Arc::new(Notify::new()));
+    sqs.next(&Turn::Do, 1);
+    sqs.next(&Turn::Hold(gate.clone()), 1);
+    let (bench, _) = noting();
+    let queue = sqs.queue().dead_letter_queue(format!("{DLQ}.fifo"));
+    let bench = bench.with_consumer(|it| it.queue(queue));
+    let failed = bench.run(in_groups("a/bad-1 a/bad-2 a/bad-3"));
+    let (failed, ()) = tokio::join!(failed, async {
+        sleep(3 * SECOND).await;
+        assert_eq!(sqs.sent().len(), 1);
+        gate.notify_one();
+    });
+    assert_eq!(failed, [""; 0]);
+    let bodies = sqs
+        .sent()
+        .into_iter()
+        .map(|sent| sent["MessageBody"].clone());
+    let expected = ["bad-1", "bad-2", "bad-3"].map(|id| json!({ "id": id }).to_string());
+    assert!(bodies.eq(expected));
 }
 
 #[tokio::test(start_paused = true)]

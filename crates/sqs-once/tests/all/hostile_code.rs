@@ -14,6 +14,7 @@ use crate::support::{
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize, Serializer};
 use sqs_once::once::Once;
+use sqs_once::policy::UnknownOutcome;
 use sqs_once::{Batch, Completion, Handler, HandlerError, State};
 use tokio::time::{advance, sleep};
 
@@ -158,6 +159,20 @@ async fn records_whose_turn_a_blocking_handler_used_up_are_given_back_untouched(
         let _ = pin!(held).poll(&mut Context::from_waker(Waker::noop()));
     });
     assert_eq!(bench.run(keys(3)).await, ["m-1", "m-2"]);
+    assert!(bench.store.is_released("k1") && bench.store.is_released("k2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn handlers_that_never_started_have_no_unknown_outcome_though_another_held_the_thread_for_too_long()
+ {
+    let handler = orders().call(async |_: Order| {
+        // Also passes the time of the answer.
+        let held = advance(60 * SECOND);
+        let _ = pin!(held).poll(&mut Context::from_waker(Waker::noop()));
+    });
+    let bench = Bench::new().on(handler.unknown_outcome(UnknownOutcome::dead_letter()));
+    assert_eq!(bench.run(keys(3)).await, ["m-0", "m-1", "m-2"]);
+    sleep(SECOND).await;
     assert!(bench.store.is_released("k1") && bench.store.is_released("k2"));
 }
 

@@ -1,12 +1,15 @@
 //! Settings of messages whose body is in S3: the objects of each queue, and the memory that bodies may take.
 
+use std::time::Duration;
+
 use serde_json::json;
-use sqs_once::body::LargeMessages;
+use sqs_once::body::{AsyncDecode, LargeMessages};
 use sqs_once::consumer::Runnable;
+use sqs_once::extract::Message;
 use sqs_once::store::MemoryStore;
 use sqs_once::testing::{Bench, Event, Record};
-use sqs_once::{Batch, Consumer};
-use tokio::time::sleep;
+use sqs_once::{Batch, Consumer, Handler, HandlerError, Router};
+use tokio::time::{Instant, sleep};
 
 use crate::large_messages::{BUCKET, QUEUE, REFUNDS, noting, pointer, settings, with_order};
 use crate::support::process::passes;
@@ -190,6 +193,51 @@ async fn a_record_waits_for_memory_until_others_have_ended() {
     bench.run(event).await.assert_all_acknowledged();
     let said = "bodies that are here count as large as they are";
     assert_eq!(at_once.most(), 10, "{said}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_finds_no_memory_until_the_deadline_says_so() {
+    let (s3, event) = stored((0..3).map(|at| body(&format!("o-{at}"), 900)));
+    let handler = orders().call(async |_: Order| sleep(Duration::MAX).await);
+    let bench = limited(&s3, [1000, 1000], handler.on_failure(async |_| Ok(())));
+    let log = Log::capture();
+    let answer = bench.run(event).await;
+    let expected = "failed: deadline, failed: no-room, failed: no-room";
+    assert_eq!(codes(&log.take("sqs_once::record")), expected);
+    assert_eq!(answer.retried().len(), 3);
+}
+
+/// Fetches an order from elsewhere.
+struct Elsewhere;
+
+impl AsyncDecode<Order> for Elsewhere {
+    async fn decode(&self, body: &str, _: &Message) -> Result<Order, HandlerError> {
+        sleep(SECOND).await;
+        Ok(serde_json::from_str(body)?)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_route_whose_bodies_fill_the_memory_holds_up_no_other() {
+    let (s3, _) = stored((0..15).map(|at| body(&format!("o-{at}"), 900)));
+    let slow = orders().call(async |_: Order| sleep(5 * SECOND).await);
+    let slow = slow.on_done(async |_| Ok(())).namespace("slow");
+    let (began, notes) = Notes::pair();
+    let fast = Handler::decode(Elsewhere).key(|order: &Order| order.id.clone());
+    let fast = fast.call(move |_: Order| {
+        notes.add(Instant::now());
+        async {}
+    });
+    let routes = Router::by_attribute("type").route("slow", slow);
+    let routes = routes.route("fast", fast.namespace("fast"));
+    let slow = (0..15).map(|at| pointer(BUCKET, &at.to_string()));
+    let slow = slow.map(|pointer| Record::text(pointer).attribute("type", "slow"));
+    let fast = Record::text(r#"{"id":"fast"}"#).attribute("type", "fast");
+    let start = Instant::now();
+    let bench = limited(&s3, [1000, 1000], routes);
+    let answer = bench.run(Event::new(slow.chain([fast]))).await;
+    answer.assert_all_acknowledged();
+    assert_eq!(began.all(), [start + SECOND]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,8 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use crate::support::process::{SINGLE, has};
-use crate::support::{Bench, Notes, Order, Tested, handling, in_groups, keys, noting, order, with};
+use crate::support::{
+    Bench, Notes, Order, SECOND, Tested, handling, in_groups, keys, noting, order, with,
+};
 use serde_json::{Value, json};
+use sqs_once::body::{DecodeError, Envelope, Opened};
+use sqs_once::extract::Message;
+use sqs_once::store::Settling;
 use tokio::time::{Instant, sleep};
 
 #[tokio::test(start_paused = true)]
@@ -141,6 +146,65 @@ async fn a_request_leaves_before_the_records_of_the_next_are_read() {
     });
     assert_eq!(bench.run(keys(75)).await, [""; 0]);
     assert_eq!(claims.take(), [25, 50, 75]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_leaves_before_thousands_of_messages_without_an_event_are_read() {
+    let read = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&read);
+    let bench = handling(async |_: Order| ());
+    bench.store.claims_take(move |_| {
+        assert!(counted.load(SeqCst) < 500, "all were read before");
+        ROUND_TRIP
+    });
+    let ignoring = Counting(read);
+    let bench = bench.with(|it| it.envelope(ignoring));
+    let ignored = (0..5000).map(|_| order("ignored"));
+    assert_eq!(
+        bench.run([order("k0")].into_iter().chain(ignored)).await,
+        [""; 0]
+    );
+}
+
+/// Counts the messages that it opens. Most hold no event.
+struct Counting(Arc<AtomicUsize>);
+
+impl Envelope for Counting {
+    fn open(&self, content: &str, _: &Message) -> Result<Opened, DecodeError> {
+        self.0.fetch_add(1, SeqCst);
+        Ok(match content.contains("ignored") {
+            true => Opened::ignored("no event"),
+            false => Opened::untouched(),
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_does_not_wait_for_a_release_that_hangs() {
+    let bench = handling(async |order: Order| match order.id.as_str() {
+        "bad" => Err("no luck"),
+        "good" => {
+            sleep(ROUND_TRIP).await;
+            Ok(())
+        }
+        _ => {
+            sleep(10 * SECOND).await;
+            Ok(())
+        }
+    });
+    let begun = Begun::default();
+    let noted = begun.clone();
+    bench.store.settlements_take(move |settlements| {
+        noted.add((Instant::now(), settlements.len()));
+        let is_release = settlements[0].settling == Settling::Release;
+        Duration::MAX * u32::from(is_release)
+    });
+    let start = Instant::now();
+    assert_eq!(bench.run(["bad", "good", "slow"]).await, ["m-0"]);
+    let [_release, (completed, 1), ..] = begun.take()[..] else {
+        panic!("a release and a completion");
+    };
+    assert!(completed - start < SECOND);
 }
 
 #[tokio::test(start_paused = true)]
