@@ -4,7 +4,7 @@
 //! Each statement is sent in one message with its parameters. It leaves no state on the connection that a proxy would
 //! have to track, such as a prepared statement.
 //!
-//! The fence parameter of a claim or a recording is its time: a key's first fence is the time in milliseconds
+//! The fence parameter of a claim or an unclaimed completion is its time: a key's first fence is the time in milliseconds
 //! ([`Fence::first`]). Statements lock rows in the order of their IDs, so two slices never deadlock.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures_util::future::{join3, try_join};
 use sqs_once::key::Fingerprint;
-use sqs_once::store::{CarryOver, Claim, Fence, Recording, Seen, Settlement, Timestamp};
+use sqs_once::store::{CarryOver, Claim, Fence, Seen, Settlement, Timestamp, UnclaimedCompletion};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row};
 
@@ -46,7 +46,7 @@ pub(crate) type End<'a> = (&'a Settlement, Option<(Timestamp, Option<&'a Arc<str
 pub(crate) type Renewal<'a> = (&'a Settlement, Timestamp, Option<CarryOver>);
 
 /// The completion of a key that need not have been claimed.
-pub(crate) type Record<'a> = (&'a Settlement, &'a Recording);
+pub(crate) type Unclaimed<'a> = (&'a Settlement, &'a UnclaimedCompletion);
 
 type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
@@ -64,7 +64,7 @@ pub(crate) enum ClaimOver {
 impl Statements {
     /// Creates the statements for the table of this name, already quoted if necessary.
     pub(crate) fn new(table: &str) -> Self {
-        // An expired completion may be replaced by any claim or recording.
+        // An expired completion may be replaced by any claim or unclaimed completion.
         let expired = "kept.expiration < excluded.fence / 1000";
         let lapsed = format!(
             "CASE WHEN kept.in_progress_expiration IS NULL THEN {expired} \
@@ -261,12 +261,12 @@ impl Statements {
         Ok(written)
     }
 
-    /// Writes each recording that its row admits, and returns the IDs written. IDs must be unique. The statement is
+    /// Writes each unclaimed completion that its row admits, and returns the IDs written. IDs must be unique. The statement is
     /// [`record`](Self::record) or [`commit`](Self::commit).
     pub(crate) async fn write(
         client: &Client,
         statement: &str,
-        records: &[Record<'_>],
+        records: &[Unclaimed<'_>],
     ) -> Result<Vec<Row>, Error> {
         if records.is_empty() {
             return Ok(Vec::new());

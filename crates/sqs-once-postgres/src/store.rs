@@ -16,7 +16,7 @@ use tokio_postgres::{Client, Error, Row};
 use crate::config::{Settings, process_env};
 use crate::pool::{Connections, Failure};
 use crate::rows;
-use crate::statements::{End, Record, Renewal, Statements};
+use crate::statements::{End, Renewal, Statements, Unclaimed};
 
 /// How often a claim is sent if its row refuses it but is gone when the store reads it.
 const TRIES: usize = 3;
@@ -286,8 +286,8 @@ fn in_order<T>(mut answers: Vec<(usize, T)>) -> Vec<T> {
 struct SortedOut<'a> {
     ends: Vec<End<'a>>,
     renewals: Vec<Renewal<'a>>,
-    records: Vec<Record<'a>>,
-    commits: Vec<Record<'a>>,
+    records: Vec<Unclaimed<'a>>,
+    commits: Vec<Unclaimed<'a>>,
 }
 
 impl<'a> SortedOut<'a> {
@@ -308,7 +308,9 @@ impl<'a> SortedOut<'a> {
                 } => {
                     sorted.renewals.push((settlement, *lease_until, *fence));
                 }
-                Settling::Record(recording) => sorted.records.push((settlement, recording)),
+                Settling::CompleteUnclaimed(recording) => {
+                    sorted.records.push((settlement, recording))
+                }
                 Settling::Commit(recording) => sorted.commits.push((settlement, recording)),
                 _ => {
                     let problem = "this version of sqs-once-postgres does not know a settlement of this sqs-once: \

@@ -1,6 +1,6 @@
 //! A test suite for the promises that every store must keep.
 //!
-//! This module is unstable: a minor release may add cases and change its items.
+//! A minor release may add cases.
 //!
 //! Implement [`Fixture`] for the store and call [`run`] in a test. It panics at the first broken promise, with the steps
 //! that led to it. The suite compares the store with the protocol's own decisions: [`Claim::admitted_by`],

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use crate::key::ItemId;
 use crate::random::{OsRandom, Random};
-use crate::store::{Claim, Fence, Item, Owner, Recording, Seen, Settlement, Settling, Status};
+use crate::store::{
+    Claim, Fence, Item, Owner, Seen, Settlement, Settling, Status, UnclaimedCompletion,
+};
 use crate::time::Timestamp;
 
 use super::Fixture;
@@ -140,8 +142,8 @@ impl Chance {
         self.maybe(|chance| ["data 0", "data 1"][chance.below(2) as usize].into())
     }
 
-    fn recording(&mut self) -> Recording {
-        let mut recording = Recording::new(self.time(), self.time());
+    fn recording(&mut self) -> UnclaimedCompletion {
+        let mut recording = UnclaimedCompletion::new(self.time(), self.time());
         recording.fingerprint = self.fingerprint();
         recording.data = self.data();
         recording
@@ -151,7 +153,7 @@ impl Chance {
         let settling = match self.below(6) {
             0 => Settling::complete(self.time(), self.data()),
             1 => Settling::Release,
-            2 => Settling::Record(self.recording()),
+            2 => Settling::CompleteUnclaimed(self.recording()),
             3 => Settling::Commit(self.recording()),
             4 => Settling::renew(self.time()),
             _ => Settling::carry_over(self.time(), self.fence(), self.fence()),

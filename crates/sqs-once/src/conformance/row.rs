@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::key::{Fingerprint, ItemId};
-use crate::store::{Claim, Item, Owner, Recording, Seen, Settlement, Settling, Status};
+use crate::store::{Claim, Item, Owner, Seen, Settlement, Settling, Status, UnclaimedCompletion};
 use crate::time::Timestamp;
 
 use super::Fixture;
@@ -142,8 +142,8 @@ pub(super) fn completion(expires: u64, data: Option<&str>) -> Settling {
 }
 
 /// The completion of a key that was not claimed.
-pub(super) fn recording(now: u64, body: Option<&str>, data: Option<&str>) -> Recording {
-    let mut recording = Recording::new(at(now), at(now + RETENTION));
+pub(super) fn recording(now: u64, body: Option<&str>, data: Option<&str>) -> UnclaimedCompletion {
+    let mut recording = UnclaimedCompletion::new(at(now), at(now + RETENTION));
     recording.fingerprint = body.and_then(fingerprint);
     recording.data = data.map(Into::into);
     recording

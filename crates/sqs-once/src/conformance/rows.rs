@@ -15,7 +15,7 @@ fn complete() -> Settling {
 }
 
 fn record(now: u64, body: Option<&str>, data: Option<&str>) -> Settling {
-    Settling::Record(recording(now, body, data))
+    Settling::CompleteUnclaimed(recording(now, body, data))
 }
 
 /// When a claim is written, and the item that it leaves.

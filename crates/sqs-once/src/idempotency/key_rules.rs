@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::key::{Fingerprint, ItemId, KeyCodec, Namespace};
-use crate::store::{Claim, Item, Owner, Recording, Seen, Settlement, Settling};
+use crate::store::{Claim, Item, Owner, Seen, Settlement, Settling, UnclaimedCompletion};
 use crate::time::Timestamp;
 
 use super::cache::CompletedKeys;
@@ -105,7 +105,7 @@ impl KeyRules {
     ) -> PendingSettlement {
         let now = self.driver.clock.now();
         let expiration = now + self.retention;
-        let recording = |data| Recording {
+        let recording = |data| UnclaimedCompletion {
             now,
             expiration,
             fingerprint: claim.fingerprint.clone(),
@@ -113,7 +113,9 @@ impl KeyRules {
         };
         let settling = match (&work, self.mode) {
             (CommitsWith::Writes(_), _) => Settling::Commit(recording(data)),
-            (CommitsWith::Nothing, Mode::RecordAfter) => Settling::Record(recording(data)),
+            (CommitsWith::Nothing, Mode::RecordAfter) => {
+                Settling::CompleteUnclaimed(recording(data))
+            }
             _ => Settling::Complete { expiration, data },
         };
         self.settlement(claim, settling, work)

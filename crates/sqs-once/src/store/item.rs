@@ -302,9 +302,9 @@ pub enum Settling {
         fence: Option<CarryOver>,
     },
     /// The effect happened without an earlier claim.
-    Record(Recording),
+    CompleteUnclaimed(UnclaimedCompletion),
     /// The effect commits together with this settlement, or not at all.
-    Commit(Recording),
+    Commit(UnclaimedCompletion),
 }
 
 /// The fence that a claim takes over from its key's other id, before any handler has received one.
@@ -327,7 +327,7 @@ impl CarryOver {
 /// The completion of a key that may not have been claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Recording {
+pub struct UnclaimedCompletion {
     /// The time of the completion.
     pub now: Timestamp,
     /// Until when duplicates are recognised. Stored rounded up to the second.
@@ -338,7 +338,7 @@ pub struct Recording {
     pub data: Option<Arc<str>>,
 }
 
-impl Recording {
+impl UnclaimedCompletion {
     /// Creates a completion at `now` without a fingerprint and a value. Duplicates are recognised until `expiration`.
     pub fn new(now: Timestamp, expiration: Timestamp) -> Self {
         Self {
@@ -388,7 +388,7 @@ impl Settlement {
     /// - A release needs an item with its owner that is still in progress.
     /// - A renewal needs the same. The item must not be released, nor have a longer lease, unless the renewal releases it.
     ///   A carried-over fence replaces only the claim's own fence, or one that is not larger.
-    /// - A recording needs no item, an item in progress, or an expired completion.
+    /// - An unclaimed completion needs no item, an item in progress, or an expired completion.
     /// - A commit needs its own claim, still in progress, or a key that it could claim. Any completion that has not
     ///   expired refuses it, even its own: the effect would happen again.
     pub fn admitted_by(&self, existing: Option<&Item>) -> bool {
@@ -404,7 +404,7 @@ impl Settlement {
                     && fence.is_none_or(|it| it.replaces(item.fence))
             }
             (Settling::Complete { .. } | Settling::Release | Settling::Renew { .. }, None) => false,
-            (Settling::Record(recording), Some(item)) => match item.status {
+            (Settling::CompleteUnclaimed(recording), Some(item)) => match item.status {
                 Status::Completed => item.is_expired(recording.now),
                 Status::InProgress => true,
                 Status::Unknown(_) => false,
@@ -416,7 +416,7 @@ impl Settlement {
                 (Status::InProgress, None) => item.is_expired(recording.now),
                 (Status::Unknown(_), _) => false,
             },
-            (Settling::Record(_) | Settling::Commit(_), None) => true,
+            (Settling::CompleteUnclaimed(_) | Settling::Commit(_), None) => true,
         }
     }
 
@@ -441,7 +441,7 @@ impl Settlement {
                 item.lease_until = Some(*lease_until);
                 item.fence = fence.map(|it| it.follows).or(item.fence);
             }
-            Settling::Record(recording) | Settling::Commit(recording) => {
+            Settling::CompleteUnclaimed(recording) | Settling::Commit(recording) => {
                 item.status = Status::Completed;
                 item.owner = Some(self.owner);
                 item.expiration = Some(whole_secs(recording.expiration));

@@ -4,7 +4,7 @@
 //! [`DynamoDbStore`](crate::DynamoDbStore) is for production, and [`MemoryStore`] for tests. To test your own store, run the
 //! suite that both pass (feature `conformance`).
 //!
-//! [`Claim`], [`Settlement`], [`Recording`] and [`Item`] may gain fields: create them with `new` and then assign
+//! [`Claim`], [`Settlement`], [`UnclaimedCompletion`] and [`Item`] may gain fields: create them with `new` and then assign
 //! fields. [`Settling`] may gain variants: a store answers one that it does not know with an error.
 
 mod atomic;
@@ -36,7 +36,7 @@ use error::unquoted;
 pub use error::{StoreError, StoreErrorKind};
 pub(crate) use item::RELEASED;
 pub use item::{
-    CarryOver, Claim, Fence, Item, Owner, Recording, Seen, Settlement, Settling, Status,
+    CarryOver, Claim, Fence, Item, Owner, Seen, Settlement, Settling, Status, UnclaimedCompletion,
 };
 pub use memory::MemoryStore;
 pub(crate) use memory::OffStore;

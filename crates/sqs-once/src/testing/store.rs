@@ -221,7 +221,7 @@ impl Fault {
 
 fn of(settlement: &Settlement) -> Operation {
     match settlement.settling {
-        Settling::Complete { .. } | Settling::Record(_) | Settling::Commit(_) => {
+        Settling::Complete { .. } | Settling::CompleteUnclaimed(_) | Settling::Commit(_) => {
             Operation::Complete
         }
         Settling::Release => Operation::Release,

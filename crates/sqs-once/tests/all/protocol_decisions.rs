@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{
-    Claim, Claimed, Fence, Item, Owner, Recording, Seen, Settled, Settlement, Settling, Status,
-    Timestamp,
+    Claim, Claimed, Fence, Item, Owner, Seen, Settled, Settlement, Settling, Status, Timestamp,
+    UnclaimedCompletion,
 };
 use sqs_once::unstable::{
     Admission, Completed, Refusal, on_claimed, on_committed, on_completed, on_found,
@@ -36,8 +36,8 @@ fn other_scheme() -> Fingerprint {
     Fingerprint::from_body(r#"{"mine": true}"#)
 }
 
-fn recording() -> Recording {
-    Recording::new(NOW, NOW)
+fn recording() -> UnclaimedCompletion {
+    UnclaimedCompletion::new(NOW, NOW)
 }
 
 fn settled_by_me(settling: Settling) -> Settlement {
@@ -260,7 +260,7 @@ fn a_look_up_runs_unless_a_valid_completion_or_an_unknown_status_stands_there() 
 
 #[test]
 fn a_completion_is_acknowledged_only_if_the_item_is_completed() {
-    let recording = Settling::Record(recording());
+    let recording = Settling::CompleteUnclaimed(recording());
     for settling in [Settling::complete(NOW, None), recording.clone()] {
         let is_claimed = settling != recording;
         let settlement = settled_by_me(settling);
@@ -325,7 +325,7 @@ fn a_refused_commit_is_acknowledged_only_if_the_key_is_completed() {
 #[test]
 fn every_claim_record_and_commit_has_a_larger_fence_than_the_item_before() {
     for item in items() {
-        let record = settled_by_me(Settling::Record(recording()));
+        let record = settled_by_me(Settling::CompleteUnclaimed(recording()));
         let commit = settled_by_me(Settling::Commit(recording()));
         let writes = [
             claim().write(Some(&item)),

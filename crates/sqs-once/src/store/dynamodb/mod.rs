@@ -209,7 +209,9 @@ fn discreet<'a, T, V: Iterator<Item = &'a str>>(
 fn quotable(settlement: &Settlement) -> impl Iterator<Item = &str> {
     let data = match &settlement.settling {
         Settling::Complete { data, .. } => data.as_deref(),
-        Settling::Record(recording) | Settling::Commit(recording) => recording.data.as_deref(),
+        Settling::CompleteUnclaimed(recording) | Settling::Commit(recording) => {
+            recording.data.as_deref()
+        }
         Settling::Release | Settling::Renew { .. } => None,
     };
     iter::once(settlement.id.as_str()).chain(data)

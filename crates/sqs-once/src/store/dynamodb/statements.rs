@@ -200,7 +200,7 @@ impl Table {
         statements
     }
 
-    /// Creates the statement of each settlement. A recording or a commit succeeds only if the key has no item.
+    /// Creates the statement of each settlement. An unclaimed completion or a commit succeeds only if the key has no item.
     pub(super) fn settlements(&self, settlements: &[Settlement]) -> Statements {
         let mut statements = Statements::with_room_for(settlements.len());
         for settlement in settlements {
@@ -272,7 +272,7 @@ impl Table {
                     }
                 });
             }
-            Settling::Record(recording) | Settling::Commit(recording) => {
+            Settling::CompleteUnclaimed(recording) | Settling::Commit(recording) => {
                 self.insert(statements, &WrittenItem::recording(settlement, recording));
             }
         }

@@ -132,7 +132,7 @@ impl TableClient {
             .await
     }
 
-    /// Sends one statement for each settlement, and an update for a recording or commit whose key already has an item.
+    /// Sends one statement for each settlement, and an update for an unclaimed completion or a commit whose key already has an item.
     pub(super) async fn settle_batch(&self, settlements: &[Settlement]) -> Answers<Settled> {
         let results = match self.execute(self.table.settlements(settlements)).await {
             Ok(results) => results,

@@ -10,7 +10,9 @@ use aws_sdk_dynamodb::types::{
 
 use crate::key::{Fingerprint, ItemId};
 use crate::store::item::longest_lease;
-use crate::store::{Claim, Fence, Owner, RELEASED, Recording, Seen, Settlement, Settling};
+use crate::store::{
+    Claim, Fence, Owner, RELEASED, Seen, Settlement, Settling, UnclaimedCompletion,
+};
 use crate::time::Timestamp;
 
 use super::table::{Attributes, COMPLETED, IN_PROGRESS, Table, expiration, number, text};
@@ -30,8 +32,8 @@ const ADMITS_NEW: &str = "attribute_not_exists(#id)";
 const ADMITS_OVER: &str = concat!("#fence = :seen AND ", free!());
 const ADMITS_OVER_FOREIGN: &str = concat!("attribute_not_exists(#fence) AND ", free!());
 
-/// The counterpart of `Settlement::admitted_by`, for a recording.
-const ADMITS_RECORDING: &str = "attribute_not_exists(#id) OR #status = :inprogress \
+/// The counterpart of `Settlement::admitted_by`, for an unclaimed completion.
+const ADMITS_UNCLAIMED: &str = "attribute_not_exists(#id) OR #status = :inprogress \
      OR (#status = :completed AND #expiration < :now_secs)";
 
 /// The counterparts of `Settlement::admitted_by` for a renewal, without and with a fence.
@@ -49,7 +51,7 @@ const ADMITS_COMMIT: &str = "attribute_not_exists(#id) \
      OR (#status = :inprogress AND (#owner = :me OR #lease < :now \
          OR (attribute_not_exists(#lease) AND #expiration < :now_secs)))";
 
-/// The attributes that a claim or a recording writes, to a new item or over one. Both raise the fence; a recording keeps the
+/// The attributes that a claim or an unclaimed completion writes, to a new item or over one. Both raise the fence; a recording keeps the
 /// lease.
 pub(super) struct WrittenItem<'a> {
     pub(super) id: &'a ItemId,
@@ -78,7 +80,10 @@ impl<'a> From<&'a Claim> for WrittenItem<'a> {
 }
 
 impl<'a> WrittenItem<'a> {
-    pub(super) fn recording(settlement: &'a Settlement, recording: &'a Recording) -> Self {
+    pub(super) fn recording(
+        settlement: &'a Settlement,
+        recording: &'a UnclaimedCompletion,
+    ) -> Self {
         Self {
             id: &settlement.id,
             status: COMPLETED,
@@ -220,9 +225,9 @@ impl Table {
                         .value(":fence", number(fence.follows.get())),
                 }
             }
-            Settling::Record(recording) => {
+            Settling::CompleteUnclaimed(recording) => {
                 let new = WrittenItem::recording(settlement, recording);
-                self.write_over(&new, ADMITS_RECORDING)
+                self.write_over(&new, ADMITS_UNCLAIMED)
                     .name("#id", self.id_name())
             }
             Settling::Commit(recording) => self
@@ -236,7 +241,7 @@ impl Table {
         }
     }
 
-    /// Creates the update of a claim or a recording whose condition reads the existing item.
+    /// Creates the update of a claim or an unclaimed completion whose condition reads the existing item.
     fn write_over(&self, new: &WrittenItem<'_>, condition: &'static str) -> ItemUpdate {
         self.write(new, condition)
             .value(":inprogress", text(IN_PROGRESS))

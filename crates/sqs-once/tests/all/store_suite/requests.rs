@@ -29,7 +29,7 @@ async fn claims_and_settlements_take_one_request_for_every_twenty_five() {
         for settling in [completion(), Settling::Release, recording()] {
             for (keys, requests) in SLICES {
                 let claims = new_claims(keys);
-                if !matches!(settling, Settling::Record { .. }) {
+                if !matches!(settling, Settling::CompleteUnclaimed { .. }) {
                     let claimed = metered.store.claim(&claims).await;
                     assert_eq!(claimed.len(), keys);
                     assert!(claimed.iter().all(is_written));
@@ -287,7 +287,7 @@ async fn a_settlement_whose_answer_was_lost_is_sent_again_and_counts_once() {
         for (settling, count) in kinds.iter().flat_map(|kind| [(kind, 1), (kind, 2)]) {
             let network = Networked::with([]).await;
             let claims = new_claims(count);
-            let claimed = !matches!(settling, Settling::Record { .. });
+            let claimed = !matches!(settling, Settling::CompleteUnclaimed { .. });
             if claimed {
                 network.store.claim(&claims).await;
             }

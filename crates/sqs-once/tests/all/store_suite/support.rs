@@ -12,7 +12,7 @@ use sqs_once::DynamoDbStore;
 use sqs_once::conformance::Fixture;
 use sqs_once::key::ItemId;
 use sqs_once::store::{
-    Claim, Item, MemoryStore, Recording, Settlement, Settling, Store, TableLayout,
+    Claim, Item, MemoryStore, Settlement, Settling, Store, TableLayout, UnclaimedCompletion,
 };
 use sqs_once_local::{KeyAttribute, LocalDynamoDb, TableDescription};
 
@@ -296,11 +296,11 @@ pub(crate) fn ids(claims: &[Claim]) -> Vec<ItemId> {
 }
 
 pub(crate) fn recording() -> Settling {
-    Settling::Record(recorded())
+    Settling::CompleteUnclaimed(recorded())
 }
 
-fn recorded() -> Recording {
-    Recording::new(NOW, NOW + Duration::from_secs(3600))
+fn recorded() -> UnclaimedCompletion {
+    UnclaimedCompletion::new(NOW, NOW + Duration::from_secs(3600))
 }
 
 /// This test in another process, with a function's environment and the table at this endpoint.

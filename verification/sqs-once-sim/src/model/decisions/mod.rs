@@ -4,7 +4,7 @@ mod items;
 mod other_id;
 
 use sqs_once::store::{
-    self, Claimed, Fence, Recording, Settled, Settlement, Settling, Status, Timestamp,
+    self, Claimed, Fence, Settled, Settlement, Settling, Status, Timestamp, UnclaimedCompletion,
 };
 use sqs_once::unstable::{
     Admission, Completed, Refusal, on_claimed, on_committed, on_completed, on_found, on_refused,
@@ -160,7 +160,7 @@ pub(super) fn settle(
     standing: Option<Item>,
 ) -> Written {
     let existing = standing.map(decode);
-    let recording = |now| Recording::new(at(now), at(now) + RETENTION);
+    let recording = |now| UnclaimedCompletion::new(at(now), at(now) + RETENTION);
     let settlement = Settlement::new(
         id(),
         as_owner(owner),
@@ -176,7 +176,7 @@ pub(super) fn settle(
                 let lease = lease.map_or(Timestamp::default(), at);
                 Settling::carry_over(lease, as_fence(claimed), as_fence(follows))
             }
-            Ending::Record(now) => Settling::Record(recording(now)),
+            Ending::Record(now) => Settling::CompleteUnclaimed(recording(now)),
             Ending::Commit(now) => Settling::Commit(recording(now)),
         },
     );

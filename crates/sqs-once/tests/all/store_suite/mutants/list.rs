@@ -7,7 +7,7 @@ use super::{Error, Kind, are_found_out, lease};
 const COMPLETE: Kind = |settling| matches!(settling, Settling::Complete { .. });
 const RELEASE: Kind = |settling| matches!(settling, Settling::Release);
 const RENEW: Kind = |settling| matches!(settling, Settling::Renew { .. });
-const RECORD: Kind = |settling| matches!(settling, Settling::Record(_));
+const RECORD: Kind = |settling| matches!(settling, Settling::CompleteUnclaimed(_));
 const COMMIT: Kind = |settling| matches!(settling, Settling::Commit(_));
 const ANY: Kind = |_| true;
 
