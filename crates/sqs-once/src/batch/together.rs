@@ -74,6 +74,13 @@ pub(super) struct Joined {
     pub(super) called: oneshot::Sender<Called>,
 }
 
+/// A record of the call that has failed.
+struct FailedOne {
+    at: usize,
+    /// The dependency that it lacked.
+    lacks: Option<Arc<str>>,
+}
+
 struct Copy {
     leader: usize,
     fingerprint: Option<Fingerprint>,
@@ -376,32 +383,31 @@ impl<'a> Batch<'a> {
         mut transaction: Option<Box<dyn OpenTransaction>>,
     ) {
         let group = |at: usize| self.ledger.messages[at].group_id();
-        // The failed records of each group, with the dependency that each lacked.
-        let mut failed: HashMap<_, Vec<(usize, Option<Arc<str>>)>> = HashMap::new();
+        let mut failed: HashMap<_, Vec<FailedOne>> = HashMap::new();
         let mut lanes: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for one in handled {
             let behind = failed.get(&group(one.at)).map_or(&[][..], Vec::as_slice);
             let called = match (one.result, behind) {
                 // Nothing has to commit before it ends.
-                (Ok(_), [(_, lacks), ..]) if together.commits_in_order => {
+                (Ok(_), [FailedOne { lacks, .. }, ..]) if together.commits_in_order => {
                     let left = Called::Left(behind_failed(lacks.clone()));
                     let _ = one.called.send(left);
                     continue;
                 }
                 (Err(failure), _) => {
-                    let lacked = match &failure {
+                    let lacks = match &failure {
                         Failure::Unavailable { dependency, .. } => Some(Arc::clone(dependency)),
                         _ => None,
                     };
                     // After a last delivery there is no later one that its group could wait for. Only what commits in order
                     // asks before it goes on: SQS may be silent, and the effects of the others have happened.
                     if self.ledger.is_fifo
-                        && (lacked.is_some()
+                        && (lacks.is_some()
                             || !together.commits_in_order
                             || !self.is_last_delivery(one.at).await)
                     {
                         let of_group = failed.entry(group(one.at)).or_default();
-                        of_group.push((one.at, lacked));
+                        of_group.push(FailedOne { at: one.at, lacks });
                     }
                     let _ = one.called.send(Called::Ended {
                         result: Err(failure),
@@ -413,7 +419,7 @@ impl<'a> Batch<'a> {
                 (Ok(done), behind) => Called::Ended {
                     result: Ok(done),
                     transaction: transaction.take(),
-                    behind: behind.iter().map(|(at, _)| *at).collect(),
+                    behind: behind.iter().map(|failed| failed.at).collect(),
                 },
             };
             let lane = lanes.entry(together.commits_in_order.then(|| group(one.at)));
