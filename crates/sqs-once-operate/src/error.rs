@@ -1,6 +1,7 @@
 //! Errors of this crate.
 
 use aws_config::imds::client::error::ImdsError;
+use aws_config::profile::ProfileFileLoadError;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use sqs_once::ConfigError;
@@ -42,6 +43,9 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// The files with the AWS profiles can't be read.
+    #[error("the AWS profiles can't be read: correct the file")]
+    Profiles(#[from] ProfileFileLoadError),
     /// The profile does not exist.
     #[error("the AWS profile `{profile}` does not exist: correct AWS_PROFILE")]
     NoProfile {

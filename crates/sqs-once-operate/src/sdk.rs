@@ -1,11 +1,10 @@
 //! The user's own AWS settings.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
 use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_config::{BehaviorVersion, Region, SdkConfig, profile};
 use aws_smithy_http_client::tls::{self, rustls_provider::CryptoMode};
 
 use crate::Error;
@@ -20,8 +19,8 @@ const OPERATION_TIMEOUT: Duration = Duration::from_secs(45);
 /// SDK.
 ///
 /// # Errors
-/// [`Error::NoProfile`] if the profile does not exist, and [`Error::NoRegion`] or [`Error::NoProfileRegion`] if no region
-/// is configured.
+/// [`Error::Profiles`] if the profiles can't be read, [`Error::NoProfile`] if the profile does not exist, and
+/// [`Error::NoRegion`] or [`Error::NoProfileRegion`] if no region is configured.
 pub async fn sdk_config(profile: Option<&str>, region: Option<&str>) -> Result<SdkConfig, Error> {
     let http_client = aws_smithy_http_client::Builder::new()
         .tls_provider(tls::Provider::Rustls(CryptoMode::Ring))
@@ -37,7 +36,7 @@ pub async fn sdk_config(profile: Option<&str>, region: Option<&str>) -> Result<S
     // With keys in the environment, the SDK needs no profile.
     if let Some(profile) = &chosen
         && variable("AWS_ACCESS_KEY_ID").is_none()
-        && !has_profile(profile)
+        && !has_profile(profile).await?
     {
         let profile = profile.clone();
         return Err(Error::NoProfile { profile });
@@ -62,21 +61,12 @@ pub async fn sdk_config(profile: Option<&str>, region: Option<&str>) -> Result<S
     }
 }
 
-/// Whether the user's files have this profile.
-fn has_profile(name: &str) -> bool {
-    let usual = std::env::home_dir().unwrap_or_default().join(".aws");
-    let files = [
-        variable("AWS_CONFIG_FILE").map_or_else(|| usual.join("config"), PathBuf::from),
-        variable("AWS_SHARED_CREDENTIALS_FILE")
-            .map_or_else(|| usual.join("credentials"), PathBuf::from),
-    ];
-    let starts = [format!("[{name}]"), format!("[profile {name}]")];
-    let mut texts = files.into_iter().flat_map(std::fs::read_to_string);
-    let is_there = |text: String| {
-        text.lines()
-            .any(|line| starts.iter().any(|it| line.trim() == it))
-    };
-    name == "default" || texts.any(is_there)
+/// Whether the user's files have this profile, as the SDK reads them.
+async fn has_profile(name: &str) -> Result<bool, Error> {
+    // The process's files and variables, in the usual places.
+    let (files, variables, places) = Default::default();
+    let profiles = profile::load(&files, &variables, &places, None).await?;
+    Ok(name == "default" || profiles.get_profile(name).is_some())
 }
 
 fn variable(name: &str) -> Option<String> {

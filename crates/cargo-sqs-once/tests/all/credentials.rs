@@ -23,7 +23,9 @@ fn forbidding() -> String {
 fn each_lack_of_credentials_has_its_own_sentence_and_the_chain_is_told_once() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("config");
-    std::fs::write(&config, "[profile prod]\noutput = json\n").unwrap();
+    // The SDK accepts blanks and a comment.
+    let text = "[ profile  prod ]\t# of the team\noutput = json\n";
+    std::fs::write(&config, text).unwrap();
     let at = ("AWS_REGION", "eu-central-1");
     let off = ("AWS_EC2_METADATA_DISABLED", "true");
     let forbidden = "the metadata service of this machine gives no credentials";
@@ -55,4 +57,19 @@ fn each_lack_of_credentials_has_its_own_sentence_and_the_chain_is_told_once() {
             assert!(chains <= 1, "{}", run.stderr);
         }
     }
+}
+
+#[test]
+fn a_broken_file_of_profiles_is_named_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("config");
+    std::fs::write(&config, "[profile prod\n").unwrap();
+    let mut command = command(&["dlq", "list", "--queue=q"]);
+    command.env_remove("AWS_ACCESS_KEY_ID");
+    let command = command
+        .env("AWS_CONFIG_FILE", &config)
+        .env("AWS_PROFILE", "prod");
+    let run = Run::of(command);
+    run.assert_failed_with("the AWS profiles can't be read: correct the file");
+    run.says(&format!("{} on line 1", config.display()));
 }
