@@ -140,27 +140,48 @@ impl Error {
                     None => Self::queue(action, unknown, error),
                 };
             };
-            let advice = match code {
-                "AWS.SimpleQueueService.NonExistentQueue" | "QueueDoesNotExist" => {
-                    "check the queue's name, AWS_REGION and AWS_PROFILE"
-                }
-                "AccessDenied" | "AccessDeniedException" | "KMS.AccessDeniedException" => {
-                    "your credentials must permit it"
-                }
-                "ExpiredToken" | "ExpiredTokenException" | "InvalidClientTokenId" => {
-                    "sign in again, or set AWS_PROFILE to another profile"
-                }
-                "InvalidAction"
-                | "UnknownOperationException"
-                | "AWS.SimpleQueueService.UnsupportedOperation" => {
-                    "this endpoint does not offer it: check AWS_ENDPOINT_URL_SQS"
-                }
-                "RequestThrottled" | "ThrottlingException" => "wait a moment",
-                _ => "see the cause",
-            };
             let message = error.message().unwrap_or("no more is known");
+            let advice = advice(code, message);
             Self::queue(action, advice, format!("{code}: {message}"))
         }
+    }
+}
+
+/// The advice for an error code of SQS.
+fn advice(code: &str, message: &str) -> &'static str {
+    // SQS writes `KMS.AccessDeniedException` or `KmsAccessDenied`, or names KMS in the message alone.
+    let of_kms = ["KMS.", "Kms"];
+    let of_kms = of_kms.iter().find_map(|prefix| code.strip_prefix(prefix));
+    match of_kms.unwrap_or(code) {
+        "AccessDenied" | "AccessDeniedException"
+            if of_kms.is_some() || message.to_lowercase().contains("kms") =>
+        {
+            "your credentials, and the policy of the KMS key that encrypts the queue, must permit kms:Decrypt, and \
+             kms:GenerateDataKey to send"
+        }
+        "AccessDenied" | "AccessDeniedException" => "your credentials must permit it",
+        "RequestThrottled" | "Throttled" | "ThrottlingException" => "wait a moment",
+        _ if of_kms.is_some() => {
+            "the KMS key that encrypts the queue is disabled, is to be deleted, or is gone: restore the key"
+        }
+        "AWS.SimpleQueueService.NonExistentQueue" | "QueueDoesNotExist" => {
+            "check the queue's name, AWS_REGION and AWS_PROFILE"
+        }
+        "ExpiredToken" | "ExpiredTokenException" => {
+            "sign in again, or set AWS_PROFILE to another profile"
+        }
+        "InvalidAccessKeyId" | "InvalidClientTokenId" | "UnrecognizedClientException" => {
+            "AWS does not know the access key: sign in again, or set AWS_PROFILE to another profile"
+        }
+        "InvalidSignatureException" | "SignatureDoesNotMatch" => {
+            "check AWS_SECRET_ACCESS_KEY, which must belong to AWS_ACCESS_KEY_ID, and this machine's clock"
+        }
+        "InvalidAction"
+        | "UnknownOperationException"
+        | "AWS.SimpleQueueService.UnsupportedOperation" => {
+            "this endpoint does not offer it: check AWS_ENDPOINT_URL_SQS"
+        }
+        _ => "see the cause",
     }
 }
 

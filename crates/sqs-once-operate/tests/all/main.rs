@@ -5,6 +5,7 @@
 mod blocks;
 mod conformance;
 mod dead_letters;
+mod errors;
 mod groups;
 mod keys;
 
