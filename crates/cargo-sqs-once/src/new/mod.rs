@@ -108,7 +108,7 @@ pub(crate) fn new(args: NewArgs) -> Result<()> {
         source: name(args.source),
         effect: name(args.effect),
         iac: name(args.iac),
-        sqs_once: checkout(),
+        sqs_once: repository().or_else(checkout),
     };
     let files = template::render(&args.name, &choices)?;
     project::write(&here, &args.name, &files)?;
@@ -123,7 +123,26 @@ pub(crate) fn new(args: NewArgs) -> Result<()> {
     print::result(summary(&args, &paths, choices.sqs_once.as_deref()))
 }
 
-/// The checkout that this command was built from. Without a checkout, the project depends on the released version.
+/// The repository that `cargo install --git` built this command from, with the commit behind a `#`. Cargo notes it in the
+/// folder that contains `bin`.
+fn repository() -> Option<String> {
+    let binary = std::env::current_exe().ok()?;
+    let installed = binary.parent()?.parent()?.join(".crates.toml");
+    let installed: toml::Table = std::fs::read_to_string(installed).ok()?.parse().ok()?;
+    let mut packages = installed.get("v1")?.as_table()?.keys();
+    let source = packages.find_map(|package| {
+        let own = package.strip_prefix(concat!(env!("CARGO_PKG_NAME"), " "))?;
+        own.split_once("(git+")?.1.strip_suffix(')')
+    });
+    let (url, commit) = source?.rsplit_once('#')?;
+    // A branch or tag stands behind the `?`. The commit is exact.
+    let url = url.split('?').next()?;
+    // A user's name in a web address may be a token, which does not belong into a manifest.
+    let has_user = url.starts_with("http") && url.contains('@');
+    (!has_user).then(|| format!("{url}#{commit}"))
+}
+
+/// The checkout that this command was built from. Without one, the project depends on the released version.
 fn checkout() -> Option<String> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let own = dunce::canonicalize(own).ok()?;
@@ -142,13 +161,20 @@ fn summary(args: &NewArgs, paths: &[&str], source: Option<&str>) -> String {
     for path in paths {
         text.push_str(&format!("  {path}\n"));
     }
-    if let Some(checkout) = source {
-        let checkout = print::one_line(checkout);
-        text.push_str(&format!(
+    let source = source.map(print::one_line);
+    text.push_str(&match source.as_deref() {
+        Some(url) if url.contains("://") => format!(
+            "\nIt depends on the commit of sqs-once that this command was built from:\n  {url}\n\
+             For another source, change `git` and `rev` in its Cargo.toml.\n"
+        ),
+        Some(checkout) => format!(
             "\nIt depends on the checkout of sqs-once that this command was built from, {checkout}, so it builds on this\n\
              machine only. For another source, change `path` in its Cargo.toml to `version` or `git`.\n"
-        ));
-    }
+        ),
+        None => "\nIt depends on the sqs-once of crates.io. For another source, change `version` in its Cargo.toml to `git`\n\
+                 or `path`.\n"
+            .to_owned(),
+    });
     text.push_str(&format!("\nnext:\n  cd {name}\n"));
     if is_postgres {
         text.push_str("  start PostgreSQL as README.md says, and then\n");

@@ -19,7 +19,7 @@ pub(super) struct Choices {
     pub(super) effect: String,
     /// The tool that deploys the project: `sam`, `terraform` or `cdk`.
     pub(super) iac: String,
-    /// The checkout or git URL to depend on.
+    /// The checkout to depend on, or the git URL, which may have a `#` and a commit.
     pub(super) sqs_once: Option<String>,
 }
 
@@ -134,14 +134,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_project_depends_on_a_release_a_repository_or_a_checkout() {
+    fn a_project_depends_on_a_release_a_repository_or_a_checkout_and_links_to_its_guides() {
         let folder = "/home/u/a \"quoted\" one";
         let url = "https://git.example.com/sqs-once";
         let version = env!("CARGO_PKG_VERSION").rsplit_once('.').unwrap().0;
-        for (source, kind, expected) in [
-            (None, "version", version.to_owned()),
-            (Some(url), "git", url.to_owned()),
-            (Some(folder), "path", format!("{folder}/crates/PACKAGE")),
+        let commit = format!("{url}#0123abc");
+        let page = "<https://docs.rs/sqs-once/latest/sqs_once/guide/index.html>";
+        let (of_url, of_folder) = (format!("<{url}>"), "/docs/README.md>");
+        for (source, kind, expected, guides) in [
+            (None, "version", version.to_owned(), page),
+            (Some(url), "git", url.to_owned(), &of_url),
+            (Some(&commit), "git", url.to_owned(), &of_url),
+            (Some(&commit), "rev", "0123abc".to_owned(), &of_url),
+            (
+                Some(folder),
+                "path",
+                format!("{folder}/crates/PACKAGE"),
+                of_folder,
+            ),
         ] {
             let choices = Choices {
                 fifo: false,
@@ -162,6 +172,8 @@ mod tests {
                 let expected = expected.replace("PACKAGE", package);
                 assert_eq!(depended.as_str(), Some(&*expected), "{table} {package}");
             }
+            let readme = files.iter().find(|file| file.path == "README.md").unwrap();
+            assert!(readme.content.contains(guides), "{}", readme.content);
         }
     }
 }

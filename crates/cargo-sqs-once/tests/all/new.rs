@@ -1,7 +1,7 @@
 //! Runs `cargo sqs-once new` as a user does. `.ci/new.py` checks that the projects build and pass their tests, and what
 //! their templates deploy.
 
-use crate::project::{Project, Run, Runs};
+use crate::project::{Project, Run, Runs, command_of};
 use saphyr::{LoadableYamlNode, Yaml};
 use serde_json::{Value, json};
 use sqs_once_local::{ACCOUNT_ID, REGION};
@@ -117,6 +117,12 @@ fn every_variant_is_a_whole_project() {
             assert!(files.contains_key(file), "{name} has no {file}");
         }
         assert_rendered(&name, &files);
+        // Nothing is released yet. The guides are those of the checkout.
+        let guides = files["README.md"].split_once("(<file://").unwrap().1;
+        let guides = Path::new(guides.split_once(">)").unwrap().0);
+        assert!(guides.is_file(), "{}", guides.display());
+        let links = files.values().find(|text| text.contains("docs.rs"));
+        assert_eq!(links, None, "{name}");
         assert_pinned(&files[".github/workflows/ci.yml"]);
         let manifest = manifest(&files);
         assert_eq!(manifest["package"]["name"].as_str(), Some(&*name));
@@ -341,6 +347,53 @@ fn the_folder_is_as_open_as_any_other() {
     let metadata = |name| fs::metadata(folder.0.path(name)).unwrap();
     let [made, usual] = ["payments", "another"].map(|name| metadata(name).permissions());
     assert_eq!(made.mode(), usual.mode());
+}
+
+/// Installed by `cargo install --git`, which notes the source beside the folder `bin`.
+#[test]
+fn after_an_installation_from_a_repository_a_project_depends_on_its_commit() {
+    let binary = Path::new(env!("CARGO_BIN_EXE_cargo-sqs-once"));
+    // A link needs the same file system.
+    let root = tempfile::tempdir_in(binary.parent().unwrap()).unwrap();
+    fs::create_dir(root.path().join("bin")).unwrap();
+    let installed = root.path().join("bin/cargo-sqs-once");
+    fs::hard_link(binary, &installed).unwrap();
+    let url = "https://git.example.com/acme/sqs-once.git";
+    for (name, source, kind, expected) in [
+        (
+            "one",
+            format!("git+{url}?branch=next#0123abc"),
+            "rev",
+            "0123abc",
+        ),
+        ("two", format!("git+{url}#0123abc"), "git", url),
+        (
+            "three",
+            "git+https://token@git.example.com/acme#0123abc".to_owned(),
+            "path",
+            "crates/sqs-once",
+        ),
+        (
+            "four",
+            "path+file:///home/u/sqs-once".to_owned(),
+            "path",
+            "crates/sqs-once",
+        ),
+    ] {
+        let record = format!("[v1]\n\"cargo-sqs-once 0.1.0 ({source})\" = [\"cargo-sqs-once\"]\n");
+        fs::write(root.path().join(".crates.toml"), record).unwrap();
+        let mut new = command_of(installed.to_str().unwrap(), &["new", name]);
+        let run = Run::of(new.current_dir(root.path()));
+        run.assert_done();
+        let manifest = fs::read_to_string(root.path().join(name).join("Cargo.toml")).unwrap();
+        let manifest: toml::Table = manifest.parse().unwrap();
+        let dependency = &manifest["dependencies"]["sqs-once"];
+        let value = dependency[kind].as_str().unwrap();
+        assert!(value.ends_with(expected), "{name}: {value}");
+        if kind != "path" {
+            run.shows(&format!("built from:\n  {url}#0123abc\n"));
+        }
+    }
 }
 
 #[test]
