@@ -67,6 +67,8 @@ def check_texts(packages, version):
     released = [re.fullmatch(r"(\d+\.\d+\.\d+) - \d{4}-\d\d-\d\d", section) for section in sections[1:]]
     assert all(released), f"a section is a version and its day: {sections}"
     assert [f"v{section[1]}" for section in released] == tags, f"sections {sections}, tags {tags}"
+    nowhere = [package["name"] for package in packages if tags and not package["repository"]]
+    assert not nowhere, f"a release without `repository`, by which cargo binstall finds the archives: {nowhere}"
 
 
 def as_new(member, path):
