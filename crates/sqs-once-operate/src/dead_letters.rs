@@ -243,7 +243,7 @@ impl DeadLetters {
             Some(place) => place.deduplication_id(letter.id()),
             None => format!("redrive-{}", letter.id()),
         });
-        let attributes = match self.restarts && letter.is_of_ended_execution() {
+        let attributes = match self.restarts {
             true => letter.restarting_attributes()?,
             false => letter.own_attributes(),
         };

@@ -74,9 +74,10 @@ pub enum Error {
         /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The message has as many attributes as SQS accepts, and no room for the number of restarts.
+    /// The message has as many attributes as SQS accepts, and no room for the reason by which it would be restarted.
     #[error(
-        "the message {id} has ten attributes, and no room for `execution-restarts`: it is not sent"
+        "the message {id} has ten attributes, and no room for a reason that says whether its execution has ended: it stays. \
+         Send its event again with fewer attributes, or redrive it without --restart"
     )]
     NoRoomToRestart {
         /// The message's ID.

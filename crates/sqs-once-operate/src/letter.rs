@@ -257,29 +257,29 @@ impl DeadLetter {
         own.collect()
     }
 
-    /// Whether its consumer has found its execution ended, and not with a success.
-    pub(crate) fn is_of_ended_execution(&self) -> bool {
-        let reason = self.reason().unwrap_or_default();
-        reason.starts_with("the execution ") && reason.contains(" ended ")
-    }
-
-    /// Its own attributes, by which its consumer starts another execution.
+    /// Its own attributes. Its consumer starts another execution by them if it has found the last one ended, and not with a
+    /// success.
     pub(crate) fn restarting_attributes(
         &self,
     ) -> Result<HashMap<String, MessageAttributeValue>, Error> {
         let mut attributes = self.own_attributes();
+        match self.reason() {
+            Some(reason) if reason.starts_with("the execution ") && reason.contains(" ended ") => {}
+            // Its consumer had no room for a reason, and it may be this one.
+            None if attributes.len() >= MOST_ATTRIBUTES && !self.is_moved_by_sqs() => {
+                return Err(Error::NoRoomToRestart {
+                    id: self.id().to_owned(),
+                });
+            }
+            _ => return Ok(attributes),
+        }
         let restarts = attributes.get(RESTARTS).and_then(|it| it.string_value());
         let restarts: u64 = restarts.and_then(|it| it.parse().ok()).unwrap_or(0);
         let value = MessageAttributeValue::builder().data_type("Number");
         let value = value.string_value((restarts + 1).to_string()).build();
         let value = value.map_err(|error| Error::unexpected("sqs:SendMessage", error))?;
         attributes.insert(RESTARTS.to_owned(), value);
-        match attributes.len() {
-            0..=MOST_ATTRIBUTES => Ok(attributes),
-            _ => Err(Error::NoRoomToRestart {
-                id: self.id().to_owned(),
-            }),
-        }
+        Ok(attributes)
     }
 
     /// An attribute that SQS sets, by SQS's name, for example `SentTimestamp`.

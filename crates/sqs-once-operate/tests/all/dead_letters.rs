@@ -272,20 +272,25 @@ async fn a_redrive_keeps_what_its_producer_sent_and_leaves_the_failure_behind() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redrive_that_restarts_counts_and_is_refused_without_room_for_the_number() {
-    let ended = "the execution 0123 ended FAILED: redrive it";
-    // The reason is an attribute, and stays behind.
-    for (count, reason, restarts) in [
-        (9, ended, Some("1")),
-        (9, "no luck", Some("none")),
-        (10, ended, None),
+async fn a_redrive_that_restarts_counts_and_is_refused_without_room_for_a_reason() {
+    let ended = (
+        "sqs-once-reason",
+        "the execution 0123 ended FAILED: redrive it",
+    );
+    // Nine attributes of its producer, and the tenth.
+    for (tenth, restarts) in [
+        (ended, Some("1")),
+        (("sqs-once-reason", "no luck"), Some("none")),
+        // The first restart has taken the place of the reason.
+        (("execution-restarts", "1"), None),
+        (("own-9", "x"), None),
     ] {
         let account = Account::new("").await;
         let mut message = letter("a1");
-        let attributes = (0..count).map(|at| (format!("own-{at}"), text("x")));
+        let attributes = (0..9).map(|at| (format!("own-{at}"), text("x")));
         message.attributes = attributes.collect();
-        let reason = ("sqs-once-reason".to_owned(), text(reason));
-        message.attributes.extend([reason]);
+        let tenth = (tenth.0.to_owned(), text(tenth.1));
+        message.attributes.extend([tenth]);
         account.put(message);
         let letters = account.reliable(None).restarting(true);
         let (tally, ended) = account.redrive_all(&letters).await;
