@@ -128,37 +128,28 @@ impl DurableFunction {
         let invoke = invoke.invocation_type(InvocationType::Event);
         let invoke = invoke.durable_execution_name(&request.name);
         let invoke = invoke.payload(Blob::new(request.input.as_bytes()));
-        match invoke.send().await {
-            Ok(started) if request.is_repeated => {
-                // The answer does not tell whether it has ended.
-                match started.durable_execution_arn() {
-                    Some(arn) => Self::describe(client, request, arn).await,
-                    None => {
-                        let found = self.find(client, request).await?;
-                        Ok(found.unwrap_or(Found::Same))
-                    }
-                }
+        let arn = match invoke.send().await {
+            Ok(_) if !request.is_repeated => return Ok(Found::Same),
+            // The answer does not tell whether it has ended.
+            Ok(started) => started.durable_execution_arn,
+            Err(error) if error.code().is_some_and(|code| EXISTS.contains(&code)) => None,
+            Err(error) => {
+                return Err(ExecutionError::refused(
+                    SERVICE,
+                    error,
+                    "lambda:InvokeFunction",
+                    Some(&request.input),
+                ));
             }
-            Ok(_) => Ok(Found::Same),
-            Err(error) if error.code().is_some_and(|code| EXISTS.contains(&code)) => {
-                let found = self.find(client, request).await?;
-                found.ok_or_else(|| request.unsettled(SERVICE))
-            }
-            Err(error) => Err(ExecutionError::refused(
-                SERVICE,
-                error,
-                "lambda:InvokeFunction",
-                Some(&request.input),
-            )),
+        };
+        match arn {
+            Some(arn) => Self::describe(client, request, &arn).await,
+            None => self.find(client, request).await,
         }
     }
 
-    /// Looks for the execution with the message's name.
-    async fn find(
-        &self,
-        client: &Client,
-        request: &Request,
-    ) -> Result<Option<Found>, ExecutionError> {
+    /// Looks for the execution with the message's name, which exists.
+    async fn find(&self, client: &Client, request: &Request) -> Result<Found, ExecutionError> {
         const ACTION: &str = "lambda:ListDurableExecutionsByFunction";
         let list = client.list_durable_executions_by_function();
         let list = list.function_name(self.function());
@@ -170,9 +161,9 @@ impl DurableFunction {
         match listed.find(|it| it.durable_execution_name() == request.name) {
             Some(execution) => {
                 let arn = execution.durable_execution_arn();
-                Self::describe(client, request, arn).await.map(Some)
+                Self::describe(client, request, arn).await
             }
-            None => Ok(None),
+            None => Err(request.unsettled(SERVICE)),
         }
     }
 

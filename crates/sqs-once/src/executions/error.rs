@@ -28,11 +28,14 @@ pub enum ExecutionError {
         /// AWS's word for its end, such as `FAILED`.
         status: String,
     },
-    /// The execution with the message's name has another input.
-    #[error("the execution {name} has another input")]
-    OtherInput {
-        /// The name of the execution.
-        name: String,
+    /// The state machine is of the type *Express*, which starts an execution at each attempt. It has started this one.
+    #[error(
+        "the state machine is of the type Express, which starts an execution at each attempt: take one of the type \
+         Standard, and redrive this message, unless the execution {arn} has done its work"
+    )]
+    Express {
+        /// The ARN of the execution.
+        arn: String,
     },
     /// The execution exists, and AWS does not tell yet whether it has ended well.
     #[error("{service} does not tell yet how the execution {name} ended")]

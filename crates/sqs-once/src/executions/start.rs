@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use crate::handler::{Done, HandlerError, IntoOutcome, RecordParts};
 use crate::key::HexDigest;
 use crate::record::RESTARTS;
+use crate::report::Code;
 
 use super::ExecutionError;
 #[cfg(feature = "durable-functions")]
@@ -113,15 +114,17 @@ impl StartExecution {
                 status,
             })),
             Ok(Found::OtherInput) => {
-                let error = ExecutionError::OtherInput { name };
+                let reason = format!("payload mismatch: the execution {name} has another input");
+                let reason = Code::PayloadMismatch.because(reason);
                 match parts.mismatch.clone() {
-                    Some(disposition) => Err(HandlerError::new(disposition, error)),
+                    Some(disposition) => Err(HandlerError::new(disposition, reason)),
                     None => Ok(Done::default()),
                 }
             }
-            Err(error @ ExecutionError::Refused { is_final: true, .. }) => {
-                Err(HandlerError::terminal(error))
-            }
+            Err(
+                error @ (ExecutionError::Refused { is_final: true, .. }
+                | ExecutionError::Express { .. }),
+            ) => Err(HandlerError::terminal(error)),
             Err(error) => Err(error.into()),
         }
     }

@@ -24,8 +24,8 @@ const SERVICE: &str = "Step Functions";
 ///
 /// A name starts at most one execution for 90 days: this is how long Step Functions knows the names of executions that have
 /// ended. After that the completion of the key prevents a second start, for as long as the handler keeps it
-/// ([`retention`](crate::Handler::retention)). Executions of the type *Express* have no such names: a repeated start starts
-/// another one.
+/// ([`retention`](crate::Handler::retention)). Executions of the type *Express* have no such names, so that a repeated start
+/// starts another one: messages are terminal after the start of such an execution.
 ///
 /// The function's role needs `states:StartExecution` on the state machine, and `states:DescribeExecution` on its
 /// executions.
@@ -118,6 +118,11 @@ impl StateMachine {
         let start = client.start_execution().state_machine_arn(&*self.arn);
         let start = start.name(&request.name).input(&request.input);
         match start.send().await {
+            // No retry may start yet another one.
+            Ok(started) if started.execution_arn().split(':').nth(5) == Some("express") => {
+                let arn = started.execution_arn;
+                Err(ExecutionError::Express { arn })
+            }
             // It is new, or runs with the same input.
             Ok(_) => Ok(Found::Same),
             Err(error) if error.code() == Some("ExecutionAlreadyExists") => {

@@ -49,7 +49,7 @@ impl Target {
         self.at(&aws.endpoint(), http)
     }
 
-    /// Lets every request be refused with this code, or remain without an answer.
+    /// Lets every request be refused with this code, or answered as it says, or remain without an answer.
     fn refusing(self, code: Option<&'static str>) -> Self {
         let http = http_client_fn(move |_, _| SharedHttpConnector::new(Refusing(code)));
         self.at("http://127.0.0.1:9", http)
@@ -86,6 +86,10 @@ fn targets() -> [Target; 2] {
 
 /// What a lagging read of Step Functions shows of an execution that has ended.
 const STALE: &str = "ExecutionAlreadyExists";
+/// An answer of Lambda's that names no execution, and a list without it.
+const UNLISTED: &str = "unlisted";
+/// A start that is none of a name.
+const EXPRESS: &str = "express";
 
 #[derive(Debug)]
 struct Refusing(Option<&'static str>);
@@ -93,13 +97,21 @@ struct Refusing(Option<&'static str>);
 impl HttpConnector for Refusing {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let target = request.headers().get("x-amz-target").unwrap_or_default();
-        if self.0 == Some(STALE) && target.ends_with("DescribeExecution") {
-            let running = json!({
+        let answer = match self.0 {
+            Some(STALE) if target.ends_with("DescribeExecution") => Some(json!({
                 "executionArn": "arn", "stateMachineArn": "arn", "startDate": 1, "status": "RUNNING",
                 "input": r#"{ "total": 0, "order": "o-1" }"#,
-            });
+            })),
+            Some(UNLISTED) => Some(json!({ "DurableExecutions": [] })),
+            Some(EXPRESS) => {
+                let arn = MACHINE.replace("stateMachine", "express") + ":name:0b9b8f0e";
+                Some(json!({ "executionArn": arn, "startDate": 1 }))
+            }
+            _ => None,
+        };
+        if let Some(answer) = answer {
             let status = StatusCode::try_from(200).unwrap();
-            let answer = Response::new(status, running.to_string().into());
+            let answer = Response::new(status, answer.to_string().into());
             return HttpConnectorFuture::ready(Ok(answer));
         }
         let Some(code) = self.0 else {
@@ -189,8 +201,8 @@ async fn an_execution_that_has_ended_without_success_is_a_dead_letter_until_it_i
 #[tokio::test]
 async fn another_input_under_the_name_of_an_execution_is_treated_like_another_payload() {
     for (policy, outcome) in [
-        (PayloadMismatch::Terminal, "terminal: handler-error"),
-        (PayloadMismatch::Retry, "failed: handler-error"),
+        (PayloadMismatch::Terminal, "terminal: payload-mismatch"),
+        (PayloadMismatch::Retry, "failed: payload-mismatch"),
         (PayloadMismatch::Acknowledge, "processed"),
     ] {
         for target in targets() {
@@ -271,6 +283,30 @@ async fn an_execution_that_seems_to_run_although_its_name_is_taken_is_asked_abou
     let ended = ends(bench.lines());
     assert_eq!(ended[0].0, "failed");
     let said = "Step Functions does not tell yet how the execution ";
+    assert_contains!(ended[0].1, said);
+}
+
+/// Its message has no claim, and so may be a repeated one.
+#[tokio::test]
+async fn a_repeated_start_of_which_lambda_shows_no_execution_is_not_taken_for_done() {
+    let target = function("fulfilment:live").refusing(Some(UNLISTED));
+    let handler = values().call(move |order: Value| ready(target.start(&order)));
+    let bench = Bench::new().on(handler.missing_key(MissingKey::ProcessUnprotected));
+    assert_eq!(bench.run([body("{}")]).await, ["m-0"]);
+    let ended = ends(bench.lines());
+    assert_eq!(ended[0].0, "failed");
+    let said = "Lambda does not tell yet how the execution ";
+    assert_contains!(ended[0].1, said);
+}
+
+/// Each retry would start another one.
+#[tokio::test]
+async fn an_execution_of_an_express_state_machine_is_started_once_and_its_message_is_terminal() {
+    let bench = starting(machine(MACHINE).refusing(Some(EXPRESS)));
+    bench.run(["o-1"]).await;
+    let ended = ends(bench.lines());
+    assert_eq!(ended[0].0, "terminal");
+    let said = "take one of the type Standard, and redrive this message, unless the execution arn:aws:states:";
     assert_contains!(ended[0].1, said);
 }
 
