@@ -23,6 +23,8 @@ pub struct Selection {
     pub standings: Vec<Standing>,
     /// Selected groups, by their IDs. Empty selects any.
     pub groups: BTreeSet<String>,
+    /// Selected message groups of SQS. Empty selects any.
+    pub message_groups: BTreeSet<String>,
     /// Selected reasons, by their text before a colon: `unavailable` selects `unavailable: payments: …`. Empty selects
     /// any.
     pub reasons: Vec<String>,
@@ -37,8 +39,14 @@ impl Selection {
         (self.ids.is_empty() || self.ids.contains(letter.id()))
             && (self.standings.is_empty() || self.standings.contains(&letter.standing))
             && (self.groups.is_empty() || self.groups.contains(&letter.group().id))
+            && (self.message_groups.is_empty() || self.has_message_group_of(letter))
             && (self.reasons.is_empty() || self.has_reason_of(letter))
             && (self.sources.is_empty() || self.has_source_of(letter))
+    }
+
+    fn has_message_group_of(&self, letter: &DeadLetter) -> bool {
+        let group = letter.system("MessageGroupId");
+        group.is_some_and(|group| self.message_groups.contains(group))
     }
 
     fn has_source_of(&self, letter: &DeadLetter) -> bool {

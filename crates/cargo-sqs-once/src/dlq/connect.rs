@@ -51,6 +51,7 @@ pub(super) fn selection(args: &ChangeArgs) -> Result<Selection> {
 pub(super) fn by_cause(args: &CauseArgs) -> Selection {
     Selection {
         groups: args.group.iter().cloned().collect(),
+        message_groups: args.message_group.iter().cloned().collect(),
         reasons: args.reason.clone(),
         sources: args.source_queue.iter().map(|queue| name(queue)).collect(),
         ..Selection::default()

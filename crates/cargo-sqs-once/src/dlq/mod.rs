@@ -83,7 +83,7 @@ struct QueueArgs {
 
 /// Selects messages of the queue.
 #[derive(Args)]
-#[group(id = "which", required = true, multiple = true, args = ["ids", "all", "state", "group", "reason", "source_queue"])]
+#[group(id = "which", required = true, multiple = true, args = ["ids", "all", "state", "group", "reason", "message_group", "source_queue"])]
 struct SelectionArgs {
     /// Messages, by their ids
     #[arg(value_name = "MESSAGE_ID")]
@@ -111,6 +111,10 @@ struct CauseArgs {
     /// Only messages whose reason starts with this and a colon, such as `unavailable`; may be given more than once
     #[arg(long, value_name = "WORD")]
     reason: Vec<String>,
+
+    /// Only messages of this message group, as the producer names it; may be given more than once
+    #[arg(long, value_name = "MESSAGE_GROUP")]
+    message_group: Vec<String>,
 
     /// Only messages that came from this queue, by its name or ARN; may be given more than once
     #[arg(long, value_name = "QUEUE")]
@@ -185,7 +189,7 @@ struct ListArgs {
 Examples:
   cargo sqs-once dlq show --queue orders-dlq --table orders-idempotency 0b9b8f0e-7c0d-4d5c-9f53-0a4d1c1f2d3e
   cargo sqs-once dlq show --queue orders-dlq --table orders-idempotency --group 5d41402a")]
-#[group(id = "one", required = true, multiple = true, args = ["id", "group", "reason", "source_queue"])]
+#[group(id = "one", required = true, multiple = true, args = ["id", "group", "reason", "message_group", "source_queue"])]
 struct ShowArgs {
     /// The message's id
     #[arg(value_name = "MESSAGE_ID")]
@@ -220,6 +224,8 @@ Examples:
   cargo sqs-once dlq redrive --queue orders-dlq --table orders-idempotency --state failed --state never-started
   After an outage, the messages that did not outlast it, and no others:
     cargo sqs-once dlq redrive --queue orders-dlq --table orders-idempotency --reason unavailable
+  One message group of a FIFO queue, in order:
+    cargo sqs-once dlq redrive --queue orders-dlq.fifo --table orders-idempotency --message-group customer-7
   cargo sqs-once dlq redrive --queue orders-dlq --even-completed --to orders 0b9b8f0e-7c0d-4d5c-9f53-0a4d1c1f2d3e")]
 struct RedriveArgs {
     /// The queue to send to, by name or URL [default: the queue of --source-queue, or else the queue that uses this

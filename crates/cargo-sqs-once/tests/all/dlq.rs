@@ -750,6 +750,40 @@ async fn message_groups_that_wait_for_the_listed_messages_are_named() {
     for at in 0..10 {
         let message = NewMessage::new(format!("m-1{at}"), "{}");
         let place = format!("sqs-once:1790000000000:0:m-1{at}");
+/// The reason of its first message is another one than that of those behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_group_is_listed_redriven_and_dropped_as_a_whole() {
+    let account = Account::empty().await;
+    for queue in ["steps.fifo", "steps-dlq.fifo"] {
+        account.create(queue);
+    }
+    let behind = "behind a dead letter of its message group";
+    for (id, group, reason) in [
+        ("m-1", "order-7", "no luck"),
+        ("m-2", "order-8", "no luck"),
+        ("m-3", "order-7", behind),
+        ("m-4", "order-9", behind),
+    ] {
+        let mut message = NewMessage::new(id, "{}").in_group(group, id);
+        message.attributes = texts(&[("sqs-once-reason", reason)]);
+        account.put("steps-dlq.fifo", message);
+    }
+    let done = |arguments: &[&str]| {
+        let run = Run::of(account.on("steps-dlq.fifo", arguments));
+        run.assert_done();
+        run
+    };
+    let list = |group| done(&["list", "--all", "--format=json", "--message-group", group]);
+    assert_eq!(ids(&list("order-7")), ["m-1", "m-3"]);
+    let redrive = ["redrive", "--even-completed", "--to", "steps.fifo"];
+    done(&[&redrive[..], &["--message-group", "order-7"]].concat()).shows("sent 2 messages");
+    done(&["drop", "--yes", "--message-group", "order-8"]).shows("dropped 1 message");
+    assert_eq!(ids(&list("order-9")), ["m-4"]);
+    let queues = account.sqs.queues();
+    let left = |queue| queues.messages(queue).unwrap().count();
+    assert_eq!((left("steps.fifo"), left("steps-dlq.fifo")), (2, 1));
+}
+
         account.put(fifo, message.in_group(format!("order-1{at}"), place));
     }
     list(&[]).says("order-18, order-19, …; `dlq blocks`");
