@@ -133,6 +133,25 @@ impl Held {
     }
 }
 
+/// Message groups of which a message stays, each with the source queues of such messages, if known.
+#[derive(Default)]
+struct Stuck(HashMap<String, HashSet<Option<String>>>);
+
+impl Stuck {
+    fn add(&mut self, group: &str, letter: &DeadLetter) {
+        let queues = self.0.entry(group.to_owned()).or_default();
+        queues.insert(letter.source_arn().map(str::to_owned));
+    }
+
+    /// Whether an earlier message of the group and of the same queue stays. A message of an unknown queue may be of this one.
+    fn holds(&self, group: &str, letter: &DeadLetter) -> bool {
+        let source = letter.source_arn().map(str::to_owned);
+        self.0.get(group).is_some_and(|queues| {
+            source.is_none() || queues.contains(&None) || queues.contains(&source)
+        })
+    }
+}
+
 impl DeadLetters {
     /// Passes each selected message to `each`, until `each` returns `false` or `stop` returns `true`. All messages are
     /// released at the end. Only their receive counts change.
@@ -276,8 +295,7 @@ impl DeadLetters {
             if self.is_at(to) {
                 return Err(Error::SameQueue);
             }
-            // Groups of which a message stays: later messages stay too.
-            let mut stuck: HashSet<String> = HashSet::new();
+            let mut stuck = Stuck::default();
             let mut sent: HashSet<String> = HashSet::new();
             // Of messages that may come back without their ID.
             let (hasher, mut bodies) = (RandomState::new(), HashSet::new());
@@ -307,14 +325,16 @@ impl DeadLetters {
                         Standing::Completed if !even_completed && letter.place().is_none() => {
                             Fate::Refused
                         }
-                        _ if group.is_some_and(|group| stuck.contains(group)) => Fate::Behind,
+                        _ if group.is_some_and(|group| stuck.holds(group, letter)) => Fate::Behind,
                         _ => Fate::Redriven,
                     };
                     if fate == Fate::Redriven {
                         chosen.push(letter);
                         continue;
                     }
-                    stuck.extend(group.map(str::to_owned));
+                    if let Some(group) = group {
+                        stuck.add(group, letter);
+                    }
                     tally.refused += usize::from(fate == Fate::Refused);
                     tally.bus_failures += usize::from(fate == Fate::BusFailure);
                     tally.behind += usize::from(fate == Fate::Behind);

@@ -392,6 +392,34 @@ async fn what_is_completed_stays_and_what_is_behind_it_in_its_group() {
     assert_eq!(account.bodies("orders.fifo"), ["b1", "b2", "a1", "a2"]);
 }
 
+/// Several queues may share a dead-letter queue, and have groups of one name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_stays_holds_those_of_its_group_that_may_be_of_its_queue() {
+    for (first, then, fate) in [
+        (Some("returns"), Some("orders"), Fate::Redriven),
+        (Some("orders"), Some("orders"), Fate::Behind),
+        (Some("orders"), None, Fate::Behind),
+        (None, Some("orders"), Fate::Behind),
+    ] {
+        let account = Account::new(".fifo").await;
+        for (body, queue) in [("a1", first), ("a2", then)] {
+            let mut message = saying_its_key(body);
+            let arn =
+                queue.map(|queue| format!("arn:aws:sqs:eu-central-1:000000000000:{queue}.fifo"));
+            let source = arn.map(|arn| ("sqs-once-source-queue".to_owned(), text(&arn)));
+            message.attributes.extend(source);
+            account.put(message);
+        }
+        let (_dynamodb, keys) = completed(&["payments#a1"]).await;
+        let mut fates = Vec::new();
+        let each = |_: &_, fate| fates.push(fate);
+        let letters = account.reliable(Some(keys));
+        let (_, ended) = account.redrive(&letters, false, each).await;
+        ended.unwrap();
+        assert_eq!(fates, [Fate::Refused, fate], "{first:?} {then:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redrive_that_is_stopped_finishes_a_message_and_puts_the_rest_back() {
     let account = Account::with(".fifo", &BODIES).await;
