@@ -1,32 +1,23 @@
 //! Failure records of EventBridge's custom event bus.
 
-use serde::Deserialize;
+use serde_json::Value;
 
 /// What a subscriber of a custom event bus sends to the queue of its `OnFailureConfiguration`: a report on events that it
-/// could not deliver, without the events.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// could not deliver, without the events. Fields are empty if the report lacks them.
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BusFailure {
     /// The ARN of the bus.
     pub bus_arn: String,
     /// The ARN of the subscriber.
     pub subscriber_arn: String,
-    /// The ARN of the queue that the events were for.
-    pub target_arn: String,
-    /// EventBridge's code, for example `ACCESS_DENIED`.
-    pub error_code: String,
-    /// The error in words.
-    pub error_message: Option<String>,
     /// The events.
     pub failed_messages: Vec<FailedEvent>,
-    #[serde(skip)]
     pub(crate) reason: String,
 }
 
 /// An event that was not delivered.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FailedEvent {
     /// Its ID on the bus.
@@ -36,20 +27,40 @@ pub struct FailedEvent {
 }
 
 impl BusFailure {
+    /// Reads the record. Its bus alone decides: a record that lacks something else is no event either.
     pub(crate) fn from_body(body: &str) -> Option<Self> {
-        let mut failure: Self = serde_json::from_str(body).ok()?;
-        failure.reason = failure.in_words();
-        failure.bus_arn.contains(":event-busv2/").then_some(failure)
+        let record: Value = serde_json::from_str(body).ok()?;
+        let bus_arn = text(&record, "busArn");
+        if !bus_arn.contains(":event-busv2/") {
+            return None;
+        }
+        let events = record["failedMessages"].as_array().into_iter().flatten();
+        let events = events.filter(|event| event["eventId"].is_string());
+        let events = events.map(|event| FailedEvent {
+            event_id: text(event, "eventId"),
+            timestamp: text(event, "timestamp"),
+        });
+        let failed_messages: Vec<_> = events.collect();
+        Some(Self {
+            reason: in_words(&record, &bus_arn, &failed_messages),
+            bus_arn,
+            subscriber_arn: text(&record, "subscriberArn"),
+            failed_messages,
+        })
     }
+}
 
-    /// The events, the bus, and EventBridge's error.
-    fn in_words(&self) -> String {
-        let events = self.failed_messages.iter().map(|event| &*event.event_id);
-        // Without spaces, so that records of one event and of several are in one group.
-        let events = events.collect::<Vec<_>>().join(",");
-        let bus = self.bus_arn.split('/').nth(1).unwrap_or(&self.bus_arn);
-        let code = &self.error_code;
-        let message = self.error_message.as_deref().unwrap_or("no message");
-        format!("not delivered: event {events} of the bus {bus}: {code}: {message}")
-    }
+fn text(value: &Value, name: &str) -> String {
+    value[name].as_str().unwrap_or_default().to_owned()
+}
+
+/// The events, the bus, and EventBridge's error.
+fn in_words(record: &Value, bus_arn: &str, events: &[FailedEvent]) -> String {
+    let ids: Vec<_> = events.iter().map(|event| &*event.event_id).collect();
+    // Without spaces, so that records of one event and of several are in one group.
+    let ids = ids.join(",");
+    let bus = bus_arn.split('/').nth(1).unwrap_or(bus_arn);
+    let code = record["errorCode"].as_str().unwrap_or("no code");
+    let message = record["errorMessage"].as_str().unwrap_or("no message");
+    format!("not delivered: event {ids} of the bus {bus}: {code}: {message}")
 }

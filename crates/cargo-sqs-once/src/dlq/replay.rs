@@ -16,20 +16,22 @@ const BEYOND: Duration = Duration::from_secs(60);
 /// Prints for each subscriber how to replay the events of its failure records.
 pub(super) fn note(failures: &[BusFailure]) {
     let mut subscribers: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
-    for failure in failures {
-        let subscriber = (
-            &*failure.bus_arn,
-            &*failure.subscriber_arn,
-            failure.target_arn.ends_with(".fifo"),
-        );
+    let (whole, others): (Vec<_>, Vec<_>) = failures.iter().partition(|failure| {
+        !failure.subscriber_arn.is_empty() && !failure.failed_messages.is_empty()
+    });
+    if !others.is_empty() {
+        print::note("Some records name no subscriber or no event: look at them with `dlq show`.");
+    }
+    for failure in whole {
+        let subscriber = (&*failure.bus_arn, &*failure.subscriber_arn);
         let events = failure.failed_messages.iter();
         let events = events.map(|event| (&*event.timestamp, &*event.event_id));
         subscribers.entry(subscriber).or_default().extend(events);
     }
-    for ((bus, subscriber, is_fifo), events) in subscribers {
+    for ((bus, subscriber), events) in subscribers {
         let events: Vec<_> = events.into_iter().collect();
         for events in events.chunks(EVENTS) {
-            print::note(&command(bus, subscriber, is_fifo, events));
+            print::note(&command(bus, subscriber, events));
         }
     }
     print::note(
@@ -40,7 +42,7 @@ pub(super) fn note(failures: &[BusFailure]) {
 
 /// The command of the AWS CLI that creates a subscriber like the first one, for these events alone. Each event has a time
 /// and an id.
-fn command(bus: &str, subscriber: &str, is_fifo: bool, events: &[(&str, &str)]) -> String {
+fn command(bus: &str, subscriber: &str, events: &[(&str, &str)]) -> String {
     let ids: Vec<_> = events.iter().map(|(_, id)| *id).collect();
     let name = format!("redrive-{}", ids.first().unwrap_or(&"events"));
     let pattern = json!({"aws:EventId": ids}).to_string();
@@ -54,11 +56,10 @@ fn command(bus: &str, subscriber: &str, is_fifo: bool, events: &[(&str, &str)]) 
         // It reads all events that the bus keeps, and delivers these.
         _ => json!({"PointType": "HORIZON"}),
     };
-    let order = if is_fifo { "FIFO" } else { "UNORDERED" };
-    let same = "{InvokeConfiguration: InvokeConfiguration, Transformer: Transformer || {Type: 'RAW'}, \
-                OnFailureConfiguration: OnFailureConfiguration}";
+    let same = "{Type: Type || 'UNORDERED', InvokeConfiguration: InvokeConfiguration, \
+                Transformer: Transformer || {Type: 'RAW'}, OnFailureConfiguration: OnFailureConfiguration}";
     format!(
-        "aws eventsv2 create-subscriber --name {} --event-bus-arn {} --type {order} \\
+        "aws eventsv2 create-subscriber --name {} --event-bus-arn {} \\
     --starting-position POINT_IN_TIME --point-in-time-configuration {} \\
     --filter-configuration {} \\
     --cli-input-json \"$(aws eventsv2 describe-subscriber --subscriber-arn {} --output json \\

@@ -608,7 +608,7 @@ fn bus_failure(id: &str, target: &str, events: &[(&str, &str)]) -> NewMessage {
 fn commands(run: &Run) -> Vec<Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     let cli = r#"aws() {
-    if [ "$2" = describe-subscriber ]; then printf '{"of": "%s"}' "$4"; return; fi
+    if [ "$2" = describe-subscriber ]; then printf '{"of": "%s", "as": "%s"}' "$4" "$8"; return; fi
     printf '%s\n' "$@" end-of-command
 }
 "#;
@@ -692,16 +692,41 @@ async fn a_redrive_leaves_the_report_of_an_event_bus_and_prints_the_replay() {
     assert_eq!(command[..2], ["eventsv2", "create-subscriber"]);
     assert_eq!(option(&command, "--name"), "redrive-e-1");
     assert_eq!(option(&command, "--event-bus-arn"), BUS);
-    assert_eq!(option(&command, "--type"), "UNORDERED");
     assert_eq!(option(&command, "--starting-position"), "POINT_IN_TIME");
     assert_eq!(replayed(&command), ["e-1", "it's $(touch pwned)"]);
     let window = option(&command, "--point-in-time-configuration");
     let window: Value = serde_json::from_str(window).unwrap();
     assert_eq!(window["StartingPoint"], "2026-09-16T18:40:12Z");
     assert_eq!(window["EndPoint"], "2026-09-16T18:43:59Z");
-    // The role, the parameters and the transformer are those of the first subscriber.
+    // The type, the role, the parameters and the transformer are those of the first subscriber.
     let same: Value = serde_json::from_str(option(&command, "--cli-input-json")).unwrap();
     assert_eq!(same["of"], SUBSCRIBER);
+    assert!(text(&same["as"]).contains("Type: Type || 'UNORDERED', Invoke"));
+    assert!(!command.contains(&"--type".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_of_an_event_bus_that_lacks_something_is_no_event_either() {
+    let account = Account::empty().await;
+    for (id, lacking) in [
+        ("m-1", json!({"busArn": BUS})),
+        (
+            "m-2",
+            json!({"busArn": BUS, "subscriberArn": SUBSCRIBER, "failedMessages": null}),
+        ),
+        (
+            "m-3",
+            json!({"busArn": BUS, "subscriberArn": SUBSCRIBER, "failedMessages": [{"eventId": "e-1"}]}),
+        ),
+    ] {
+        account.put("orders-dlq", NewMessage::new(id, lacking.to_string()));
+    }
+    let all = ["redrive", "--all", "--yes", "--even-completed"];
+    let run = account.fails(&all, "3 messages stay, because they are failure records");
+    run.says("Some records name no subscriber or no event");
+    assert_eq!(account.queues().0.len(), 3);
+    let [command] = commands(&run).try_into().unwrap();
+    assert_eq!(replayed(&command), ["e-1"]);
 }
 
 /// It is no consumer's dead-letter queue, and so no queue sends to it.
@@ -720,36 +745,11 @@ async fn the_replay_is_printed_for_a_queue_of_reports_alone() {
     let run = redrive();
     run.assert_failed_with("1 message stays, because they are failure records");
     let [first, rest] = commands(&run).try_into().unwrap();
-    assert_eq!(option(&first, "--type"), "FIFO");
     assert_eq!([replayed(&first), replayed(&rest)].concat(), ids);
     let window = option(&rest, "--point-in-time-configuration");
     assert_eq!(window, r#"{"PointType":"HORIZON"}"#);
 }
 
-/// The head of a blocked group has a place, and so have the messages behind it.
-#[tokio::test(flavor = "multi_thread")]
-async fn message_groups_that_wait_for_the_listed_messages_are_named() {
-    let account = Account::empty().await;
-    let fifo = "returns-dlq.fifo";
-    account.create(fifo);
-    let list = |arguments: &[&str]| {
-        let run = Run::of(account.on(fifo, &[&["list"], arguments].concat()));
-        run.assert_done();
-        run
-    };
-    account.put(fifo, NewMessage::new("m-1", "{}").in_group("free", "d-1"));
-    assert!(!list(&[]).stderr.contains("dlq blocks"));
-    for (at, group) in [(0, "order-7"), (1, "order-7"), (0, "order-8")] {
-        let message = NewMessage::new(format!("m-{group}-{at}"), "{}");
-        let place = format!("sqs-once:1790000000000:{at}:m-{group}-{at}");
-        account.put(fifo, message.in_group(group, place));
-    }
-    let waiting = "wait for these messages: order-7, order-8; `dlq blocks` lists all";
-    list(&[]).says(waiting);
-    list(&["--all"]).says(waiting);
-    for at in 0..10 {
-        let message = NewMessage::new(format!("m-1{at}"), "{}");
-        let place = format!("sqs-once:1790000000000:0:m-1{at}");
 /// The reason of its first message is another one than that of those behind it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_group_is_listed_redriven_and_dropped_as_a_whole() {
@@ -784,6 +784,30 @@ async fn a_message_group_is_listed_redriven_and_dropped_as_a_whole() {
     assert_eq!((left("steps.fifo"), left("steps-dlq.fifo")), (2, 1));
 }
 
+/// The head of a blocked group has a place, and so have the messages behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn message_groups_that_wait_for_the_listed_messages_are_named() {
+    let account = Account::empty().await;
+    let fifo = "returns-dlq.fifo";
+    account.create(fifo);
+    let list = |arguments: &[&str]| {
+        let run = Run::of(account.on(fifo, &[&["list"], arguments].concat()));
+        run.assert_done();
+        run
+    };
+    account.put(fifo, NewMessage::new("m-1", "{}").in_group("free", "d-1"));
+    assert!(!list(&[]).stderr.contains("dlq blocks"));
+    for (at, group) in [(0, "order-7"), (1, "order-7"), (0, "order-8")] {
+        let message = NewMessage::new(format!("m-{group}-{at}"), "{}");
+        let place = format!("sqs-once:1790000000000:{at}:m-{group}-{at}");
+        account.put(fifo, message.in_group(group, place));
+    }
+    let waiting = "wait for these messages: order-7, order-8; `dlq blocks` lists all";
+    list(&[]).says(waiting);
+    list(&["--all"]).says(waiting);
+    for at in 0..10 {
+        let message = NewMessage::new(format!("m-1{at}"), "{}");
+        let place = format!("sqs-once:1790000000000:0:m-1{at}");
         account.put(fifo, message.in_group(format!("order-1{at}"), place));
     }
     list(&[]).says("order-18, order-19, …; `dlq blocks`");
