@@ -38,9 +38,14 @@ pub(super) fn failures_in_a_consumers_queue(
 ) -> Option<Problem> {
     let queue = queue(deployment, subscriber)?;
     let failures = deployment.queue(&subscriber.failures)?;
-    let dead = deployment.queue(&queue.dead_letter_queue);
-    let is_of_consumer = failures.site.id == queue.site.id
-        || dead.is_some_and(|dead| dead.site.id == failures.site.id);
+    // A function may consume reports. But a queue with events or with dead letters is for no reports.
+    let targets = deployment.subscribers.iter();
+    let targets = targets.filter_map(|it| deployment.queue(&it.target));
+    let own = deployment.queue(&queue.dead_letter_queue);
+    let sent_to = deployment.consumers();
+    let sent_to = sent_to.filter_map(|consumer| deployment.sent_to(&consumer));
+    let dead = deployment.dead_letter_queues().chain(own).chain(sent_to);
+    let is_of_consumer = targets.chain(dead).any(|it| it.site == failures.site);
     let message = format!(
         "The subscriber {} puts its failures into the consumer's queue {}.",
         subscriber.site.id, failures.site.id
@@ -64,7 +69,19 @@ pub(super) fn constant_deduplication(
          MessageDeduplicationId: \"{% $events.SystemMetadata.`aws:EventId` %}\"",
     );
     let place = subscriber.site.place_of(&subscriber.deduplication_id);
-    (!id.contains("{%")).then(|| Problem::at(place, message, remedy))
+    is_constant(id).then(|| Problem::at(place, message, remedy))
+}
+
+/// Whether a text is no JSONata expression, or one of literals alone.
+fn is_constant(text: &str) -> bool {
+    let inside = text.trim().strip_prefix("{%");
+    let Some(expression) = inside.and_then(|it| it.strip_suffix("%}")) else {
+        return !text.contains("{%");
+    };
+    // Every second part is in quotes.
+    let mut outside = expression.split(['\'', '"']).step_by(2);
+    let is_literal = |char: char| char.is_ascii_digit() || char.is_whitespace() || char == '&';
+    !expression.contains('$') && outside.all(|part| part.chars().all(is_literal))
 }
 
 pub(super) fn order_lost(deployment: &Deployment, subscriber: &Subscriber) -> Option<Problem> {
