@@ -18,12 +18,36 @@ use std::time::UNIX_EPOCH;
 /// The `target` of the line that the library writes for every message.
 const TARGET: &str = "sqs_once::record";
 
+/// The codes of failures without an effect: the handler was not called, or nothing was written. After any other failure,
+/// also one with a code of a later version, the effect may have happened.
+const WITHOUT_EFFECT: [&str; 18] = [
+    "key-missing",
+    "key-invalid",
+    "extractor-failed",
+    "body-unreadable",
+    "body-not-fetched",
+    "envelope-unreadable",
+    "preparation-panicked",
+    "no-route",
+    "in-progress",
+    "payload-mismatch",
+    "unknown-status",
+    "not-claimed",
+    "not-committed",
+    "condition-not-met",
+    "not-started",
+    "no-room",
+    "earlier-message",
+    "behind-dead-letter",
+];
+
 /// The lines of all files.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     pub(super) ends: Vec<End>,
     pub(super) turns: Vec<Turn>,
     pub(super) names: Names,
+    codes: Vec<Box<str>>,
     /// Lines of messages that could not be read.
     pub(super) unread: u64,
     /// The lines are of another library. They name whole keys, and no messages.
@@ -31,19 +55,24 @@ pub(super) struct Lines {
 }
 
 /// How a message ended in one of its batches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct End {
-    /// Of a message that has a key.
-    pub(super) key: Option<Key>,
     /// A hash of the message id.
     pub(super) message: u64,
     /// Milliseconds since the epoch.
     pub(super) at: u64,
+    /// Of a message that has a key.
+    pub(super) key: Option<Key>,
     pub(super) outcome: Outcome,
-    pub(super) reason: Reason,
+    /// The number of its code.
+    pub(super) code: u16,
+    /// How often SQS had delivered the message.
+    pub(super) deliveries: u16,
+    /// Attempts that may have had an effect beside the one of a processed message.
+    pub(super) unknown: u16,
 }
 
-/// The effect of a message in a FIFO queue.
+/// A message of a FIFO queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Turn {
     /// The digits that a line has of the group.
@@ -51,6 +80,7 @@ pub(super) struct Turn {
     pub(super) sequence: u128,
     /// Milliseconds since the epoch.
     pub(super) at: u64,
+    pub(super) outcome: Outcome,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -79,17 +109,11 @@ impl Outcome {
             Self::Unknown => "unknown",
         }
     }
-}
 
-/// The reasons that the audit counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Reason {
-    PayloadMismatch,
-    LeaseLost,
-    #[default]
-    #[serde(other)]
-    Other,
+    /// Whether the message needs no other delivery. A terminal one returns if it could not be moved.
+    pub(super) fn is_end(self) -> bool {
+        matches!(self, Self::Processed | Self::Duplicate | Self::Ignored)
+    }
 }
 
 #[derive(Deserialize)]
@@ -107,8 +131,17 @@ struct Record<'a> {
     #[serde(borrow)]
     sequence: Option<Cow<'a, str>>,
     outcome: Outcome,
-    #[serde(default)]
-    code: Reason,
+    #[serde(borrow)]
+    code: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    reason: Option<Cow<'a, str>>,
+    receive_count: Option<u32>,
+}
+
+impl Turn {
+    pub(super) fn is_effect(&self) -> bool {
+        self.outcome == Outcome::Processed
+    }
 }
 
 impl Record<'_> {
@@ -117,7 +150,27 @@ impl Record<'_> {
             group: u64::from_str_radix(self.group.as_deref()?, 16).ok()?,
             sequence: self.sequence.as_deref()?.parse().ok()?,
             at,
+            outcome: self.outcome,
         })
+    }
+
+    /// Whether an attempt may have had an effect beside the one of a processed message.
+    fn leaves_unknown(&self) -> bool {
+        let code = self.code.as_deref().unwrap_or_default();
+        match self.outcome {
+            // Another worker had completed the key.
+            Outcome::Processed => code == "lease-lost",
+            Outcome::Failed | Outcome::Terminal | Outcome::Unknown => {
+                // Failed and cancelled calls have the same code.
+                let is_untried = || {
+                    let reason = self.reason.as_deref()?.strip_prefix("unavailable: ")?;
+                    Some(reason.split_once(": ")?.1 == "its breaker is open")
+                };
+                let is_untried = code == "unavailable" && is_untried() == Some(true);
+                !is_untried && !WITHOUT_EFFECT.contains(&code)
+            }
+            Outcome::Duplicate | Outcome::Ignored | Outcome::InProgress => false,
+        }
     }
 }
 
@@ -161,8 +214,25 @@ impl Lines {
             },
             key: Some(self.names.whole(key)),
             message: self.ends.len() as u64,
-            reason: Reason::Other,
+            code: 0,
+            deliveries: 0,
+            unknown: 0,
         })
+    }
+
+    /// The number of a code.
+    pub(super) fn code(&mut self, code: &str) -> u16 {
+        let known = self.codes.iter().position(|known| **known == *code);
+        let number = known.unwrap_or(self.codes.len());
+        if known.is_none() && number < usize::from(u16::MAX) {
+            self.codes.push(code.into());
+        }
+        u16::try_from(number).unwrap_or(u16::MAX)
+    }
+
+    pub(super) fn code_name(&self, number: u16) -> &str {
+        let name = self.codes.get(usize::from(number));
+        name.map_or("another code", |name| name)
     }
 
     /// Reads the objects in a line: as they are, in texts of JSON (`aws logs`), or in fields of CSV (the console).
@@ -224,7 +294,6 @@ impl Lines {
         };
         let record = || {
             let outcome = field("outcome")?;
-            let code = field(" code").unwrap_or_default();
             Some(Record {
                 target: TARGET.into(),
                 timestamp: before
@@ -236,7 +305,12 @@ impl Lines {
                 group: field(" group"),
                 sequence: field(" sequence"),
                 outcome: Outcome::deserialize(StrDeserializer::<ValueError>::new(&outcome)).ok()?,
-                code: Reason::deserialize(StrDeserializer::<ValueError>::new(&code)).ok()?,
+                code: field(" code"),
+                reason: field(" reason"),
+                // Texts come before it.
+                receive_count: fields
+                    .rsplit_once(" receive_count=")
+                    .and_then(|(_, count)| count.split(' ').next()?.parse().ok()),
             })
         };
         record().is_some_and(|record| self.add(&record))
@@ -247,16 +321,17 @@ impl Lines {
         let Some(at) = millis(&record.timestamp) else {
             return false;
         };
-        if record.outcome == Outcome::Processed {
-            self.turns.extend(record.turn(at));
-        }
-        self.ends.push(End {
-            key: record.key.as_ref().map(|key| self.names.key(key)),
+        self.turns.extend(record.turn(at));
+        let end = End {
             message: hash(&record.message_id),
             at,
+            key: record.key.as_ref().map(|key| self.names.key(key)),
             outcome: record.outcome,
-            reason: record.code,
-        });
+            code: self.code(record.code.as_deref().unwrap_or("no code")),
+            deliveries: u16::try_from(record.receive_count.unwrap_or_default()).unwrap_or(u16::MAX),
+            unknown: record.leaves_unknown().into(),
+        };
+        self.ends.push(end);
         true
     }
 }

@@ -55,9 +55,11 @@ pub(crate) struct AuditArgs {
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["logs", "table"])]
     events: Vec<PathBuf>,
 
-    /// How long the consumer keeps the completion of a key
-    #[arg(long, value_name = "TIME", default_value = "28days", value_parser = humantime::parse_duration)]
-    retention: Duration,
+    /// How long the consumer keeps the completion of a key, such as 400days
+    ///
+    /// Without it, 28 days are assumed, and what an expired completion may explain is not judged.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    retention: Option<Duration>,
 
     /// The form of the result
     #[arg(long, value_enum, default_value_t)]

@@ -1,49 +1,105 @@
 //! Formats the verdicts for people and as JSON.
 
-use super::history::{Certainty, Histories, Repeated};
+use super::history::{ASSUMED_RETENTION, Certainty, Histories, Repeated};
 use super::lines::Lines;
 use super::names::Key;
 use crate::operate::moment;
 use crate::print::{self, counted, one_line};
 use serde_json::{Value, json};
 use sqs_once::store::Timestamp;
+use std::collections::BTreeMap;
 
 /// How many keys the text names for each verdict. JSON names all.
 const MOST: usize = 20;
+
+/// What no line tells, so that it is never judged.
+const NEVER_JUDGED: &str =
+    "two live workers of one key, a late worker's writes, another payload under a completed key";
 
 /// The judgement of one guarantee.
 struct Verdict {
     promise: &'static str,
     holds: u64,
     violated: Vec<Value>,
-    not_judged: u64,
-    missing: &'static str,
+    not_judged: Vec<Gap>,
+}
+
+/// What the files can't decide, and what is missing for that.
+struct Gap {
+    count: u64,
+    missing: String,
+    /// If they are of keys.
+    keys: Vec<Value>,
+}
+
+impl Gap {
+    fn new(count: u64, missing: impl Into<String>) -> Self {
+        Self {
+            count,
+            missing: missing.into(),
+            keys: Vec::new(),
+        }
+    }
+
+    fn of(keys: Vec<Value>, missing: impl Into<String>) -> Self {
+        let gap = Self::new(keys.len() as u64, missing);
+        Self { keys, ..gap }
+    }
 }
 
 fn verdicts(lines: &Lines, judged: &Histories) -> Vec<Verdict> {
+    let name = |key: Key| lines.names.name(key);
     let (doubtful, repeated): (Vec<_>, Vec<_>) = judged
         .repeated
         .iter()
         .partition(|one| one.certainty == Certainty::OfTwoKeys);
+    let shown = |one: &&Repeated| repeated_json(lines, one);
+    let mut codes: BTreeMap<&str, u64> = BTreeMap::new();
+    for (_, code) in &judged.unknown {
+        *codes.entry(lines.code_name(*code)).or_default() += 1;
+    }
+    let codes: Vec<_> = codes
+        .iter()
+        .map(|(code, count)| format!("{code} {count}"))
+        .collect();
+    let unknown = judged.unknown.iter().map(|(key, code)| {
+        let because = format!("an attempt of unknown outcome: {}", lines.code_name(*code));
+        json!({ "key": name(*key), "because": because })
+    });
+    let expired = judged.expired.iter().map(|key| {
+        let because = "a second effect after the assumed retention of 28 days";
+        json!({ "key": name(*key), "because": because })
+    });
     let once = Verdict {
         promise: "the effect of a key happens once",
         holds: judged.once,
-        violated: repeated
-            .iter()
-            .map(|one| repeated_json(lines, one))
-            .collect(),
-        not_judged: doubtful.len() as u64,
-        missing: "the whole key: the table has several with these digits",
+        violated: repeated.iter().map(shown).collect(),
+        not_judged: vec![
+            Gap::of(
+                unknown.collect(),
+                format!("the outcome of another attempt ({})", codes.join(", ")),
+            ),
+            Gap::of(
+                expired.collect(),
+                "--retention: the effects are farther apart than the 28 days that are assumed",
+            ),
+            Gap::of(
+                doubtful.iter().map(shown).collect(),
+                "the whole key: the table has several with these digits",
+            ),
+        ],
     };
     let because =
         "no effect within the retention, unless a file is missing or an operator completed the key";
-    let key = |key: &Key| json!({ "key": lines.names.name(*key), "because": because });
+    let key = |key: &Key| json!({ "key": name(*key), "because": because });
     let after = Verdict {
         promise: "a duplicate is acknowledged after the effect of its key",
         holds: judged.after_effect,
         violated: judged.before_effect.iter().map(key).collect(),
-        not_judged: judged.effect_unknown,
-        missing: "the lines of the effect: older files, or --table",
+        not_judged: vec![Gap::new(
+            judged.effect_unknown,
+            "the lines of the effect: older files, or --table",
+        )],
     };
     if lines.are_events {
         return vec![once, after];
@@ -52,8 +108,16 @@ fn verdicts(lines: &Lines, judged: &Histories) -> Vec<Verdict> {
         promise: "a message is processed, a duplicate, or a dead letter in the end",
         holds: judged.ended,
         violated: Vec::new(),
-        not_judged: judged.returned,
-        missing: "a line after the message returned: younger files, the queue, or the dead-letter queue",
+        not_judged: vec![
+            Gap::new(
+                judged.returned,
+                "a line after the message returned: younger files, the queue, or the dead-letter queue",
+            ),
+            Gap::new(
+                judged.terminal,
+                "whether the terminal message was moved: the dead-letter queue",
+            ),
+        ],
     };
     let group = |group: &u64| {
         let because = "a message had its effect before an earlier one";
@@ -63,8 +127,20 @@ fn verdicts(lines: &Lines, judged: &Histories) -> Vec<Verdict> {
         promise: "the effects of a message group keep its order",
         holds: judged.in_order,
         violated: judged.overtaken.iter().map(group).collect(),
-        not_judged: judged.order_unknown,
-        missing: "clocks that agree: the effects are less than 3 s apart",
+        not_judged: vec![
+            Gap::new(
+                judged.order_unknown,
+                "clocks that agree: the effects are less than 3 s apart",
+            ),
+            Gap::new(
+                judged.behind,
+                "the place of an earlier message, which may have become a dead letter",
+            ),
+            Gap::new(
+                judged.without_place,
+                "the fields group and sequence, which lines about FIFO queues have",
+            ),
+        ],
     };
     vec![once, after, ends, order]
 }
@@ -79,18 +155,29 @@ fn repeated_json(lines: &Lines, one: &Repeated) -> Value {
             "possible: another key may have these digits; --table tells"
         }
     };
+    let assumed = match one.is_assumed {
+        true => "; a retention of 28 days is assumed",
+        false => "",
+    };
     let last = moment(Timestamp::from_millis(one.last));
-    json!({ "key": lines.names.name(one.key), "effects": one.effects, "last": last, "because": because })
+    json!({
+        "key": lines.names.name(one.key),
+        "effects": one.effects,
+        "last": last,
+        "because": format!("{because}{assumed}"),
+    })
 }
 
 pub(super) fn json(lines: &Lines, judged: &Histories) -> Value {
     let verdicts = verdicts(lines, judged).into_iter().map(|verdict| {
+        let gaps = verdict.not_judged.into_iter().filter(|gap| gap.count > 0);
+        let gaps =
+            gaps.map(|gap| json!({ "count": gap.count, "missing": gap.missing, "keys": gap.keys }));
         json!({
             "promise": verdict.promise,
             "holds": verdict.holds,
             "violated": verdict.violated,
-            "not_judged": verdict.not_judged,
-            "missing": (verdict.not_judged > 0).then_some(verdict.missing),
+            "not_judged": gaps.collect::<Vec<_>>(),
         })
     });
     let names = |keys: &[Key]| {
@@ -99,13 +186,17 @@ pub(super) fn json(lines: &Lines, judged: &Histories) -> Value {
             .collect::<Vec<_>>()
     };
     let table = judged.of_table.as_ref();
+    let retention = judged.retention.unwrap_or(ASSUMED_RETENTION);
     json!({
         "lines": lines.ends.len(),
         "unread_lines": lines.unread,
+        "lines_without_key": judged.without_key,
         "keys": judged.keys,
         "effects": judged.effects,
         "outcomes": judged.outcomes,
+        "retention": { "seconds": retention / 1_000, "is_assumed": judged.retention.is_none() },
         "verdicts": verdicts.collect::<Vec<_>>(),
+        "never_judged": NEVER_JUDGED,
         "duplicates": {
             "redelivered": judged.causes.redelivered,
             "sent_again_within_5_minutes": judged.causes.sent_within_minutes,
@@ -134,11 +225,18 @@ pub(super) fn text(lines: &Lines, judged: &Histories) -> String {
             shown.extend(verdict.violated.iter().take(MOST).map(violation));
             more(&mut shown, verdict.violated.len());
         }
-        if verdict.not_judged > 0 {
-            shown.push(format!("not judged  {promise}: {}", verdict.not_judged));
-            shown.push(format!("              missing: {}", verdict.missing));
+        for gap in verdict.not_judged.iter().filter(|gap| gap.count > 0) {
+            shown.push(format!("not judged  {promise}: {}", gap.count));
+            shown.push(format!("              missing: {}", one_line(&gap.missing)));
         }
     }
+    let unjudged = [
+        (lines.unread, "lines about messages that can't be read"),
+        (judged.without_key, "lines without a key"),
+    ];
+    let unjudged = unjudged.iter().filter(|(count, _)| *count > 0);
+    shown.extend(unjudged.map(|(count, what)| format!("not judged  {what}: {count}")));
+    shown.push(format!("not judged  {NEVER_JUDGED}: no line tells"));
     let causes = &judged.causes;
     let counts = [
         (
@@ -165,7 +263,6 @@ pub(super) fn text(lines: &Lines, judged: &Histories) -> String {
             judged.leases_lost,
             "messages whose worker lost its lease: the effect may have happened twice",
         ),
-        (lines.unread, "lines about messages that can't be read"),
     ];
     let counts = counts.iter().filter(|(count, _)| *count > 0);
     shown.extend(counts.map(|(count, what)| format!("{count:<11} {what}")));

@@ -21,6 +21,8 @@ pub(super) struct Table {
 pub(super) struct Item {
     pub(super) key: Key,
     pub(super) is_completed: bool,
+    /// In milliseconds since the epoch.
+    pub(super) expiration: Option<u64>,
     /// When the lease of a claim lapses, in milliseconds since the epoch. Of a claim that was not released.
     pub(super) lease: Option<u64>,
 }
@@ -29,6 +31,7 @@ pub(super) struct Item {
 struct Attributes {
     id: Option<Text>,
     status: Option<Text>,
+    expiration: Option<Number>,
     in_progress_expiration: Option<Number>,
 }
 
@@ -107,12 +110,13 @@ impl Read<'_> {
         let (Some(id), Some(status)) = (item.id, item.status) else {
             return;
         };
-        let lease = item.in_progress_expiration;
-        let lease = lease.and_then(|lease| lease.number.parse().ok());
+        let number = |value: Option<Number>| value?.number.parse::<u64>().ok();
+        let lease = number(item.in_progress_expiration);
         let short = ItemId::from_stored(id.text).short();
         self.table.items.push(Item {
             key: self.names.key(&short),
             is_completed: status.text == "COMPLETED",
+            expiration: number(item.expiration).map(|seconds| seconds.saturating_mul(1_000)),
             lease: lease.filter(|lease| *lease > 0 && status.text == "INPROGRESS"),
         });
     }

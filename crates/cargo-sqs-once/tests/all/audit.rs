@@ -21,6 +21,24 @@ fn line(after: u64, message: &str, outcome: &str, key: &str) -> String {
     )
 }
 
+/// A line with another value of `receive_count`, and more fields.
+fn with(line: &str, delivery: u64, fields: &str) -> String {
+    let count = format!(r#""receive_count":{delivery},{fields}"service""#);
+    line.replace(r#""receive_count":1,"service""#, &count)
+}
+
+/// The line of a failed message.
+fn failed(after: u64, message: &str, code: &str) -> String {
+    let fields = format!(r#""code":"{code}","reason":"it failed","#);
+    with(&line(after, message, "failed", KEY), 1, &fields)
+}
+
+/// The line of a message in a FIFO queue.
+fn of_group(line: &str, sequence: u64) -> String {
+    let fields = format!(r#""group":"bea34c0d91aa","sequence":"188494964604676{sequence:05}","#);
+    with(line, 1, &fields)
+}
+
 fn project(files: &[(&str, &str)]) -> Project {
     let project = Project::empty();
     for (name, text) in files {
@@ -46,6 +64,26 @@ fn verdict(project: &Project, arguments: &[&str], promise: &str) -> Value {
 fn judged(project: &Project, arguments: &[&str]) -> Value {
     let run = audit(project, &[arguments, &["--format", "json"]].concat());
     serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{}", run.stderr))
+}
+
+/// How many the verdict says hold and are violated, and how many are not judged for want of what.
+#[track_caller]
+fn counts(
+    project: &Project,
+    arguments: &[&str],
+    promise: &str,
+) -> (u64, usize, Vec<(u64, String)>) {
+    let verdict = verdict(project, arguments, promise);
+    let gaps = verdict["not_judged"].as_array().unwrap().iter();
+    let gap = |gap: &Value| {
+        let missing = gap["missing"].as_str().unwrap().to_owned();
+        (gap["count"].as_u64().unwrap(), missing)
+    };
+    (
+        verdict["holds"].as_u64().unwrap(),
+        verdict["violated"].as_array().unwrap().len(),
+        gaps.map(gap).collect(),
+    )
 }
 
 /// An item of the table under a key whose hash starts with the digits of [`KEY`].
@@ -136,9 +174,12 @@ holds       a duplicate is acknowledged after the effect of its key: 2
 holds       a message is processed, a duplicate, or a dead letter in the end: 2
 not judged  a message is processed, a duplicate, or a dead letter in the end: 1
               missing: a line after the message returned: younger files, the queue, or the dead-letter queue
+not judged  the effects of a message group keep its order: 1
+              missing: the fields group and sequence, which lines about FIFO queues have
+not judged  lines about messages that can't be read: 1
+not judged  two live workers of one key, a late worker's writes, another payload under a completed key: no line tells
 1           duplicates: SQS delivered the message with the effect again
 1           duplicates: another message within 5 minutes of the effect
-1           lines about messages that can't be read
 "
     );
 }
@@ -188,7 +229,7 @@ fn two_effects_of_one_key_are_a_violation_that_the_table_confirms() {
         promise,
     );
     assert_eq!(
-        (&doubtful["violated"], &doubtful["not_judged"]),
+        (&doubtful["violated"], &doubtful["not_judged"][0]["count"]),
         (&json!([]), &json!(1))
     );
 
@@ -198,53 +239,187 @@ fn two_effects_of_one_key_are_a_violation_that_the_table_confirms() {
 }
 
 #[test]
-fn an_effect_may_happen_again_once_the_completion_has_expired() {
+fn a_key_with_an_effect_and_an_attempt_of_unknown_outcome_is_not_judged() {
+    let effect = line(60, "m-1", "processed", KEY);
+    let promise = "happens once";
+    for code in [
+        "not-completed",
+        "lease-lost",
+        "commit-unconfirmed",
+        "deadline",
+        "attempt-timeout",
+        "handler-panicked",
+        "handler-dropped",
+        "handler-error",
+        "hook-failed",
+        "order-unknown",
+        "deliveries-used-up",
+        "outcome-unknown",
+        "unavailable",
+        "a-later-version's",
+    ] {
+        let text = [failed(0, "m-1", code), effect.clone()].join("\n");
+        let project = project(&[("log", &text)]);
+        let missing = format!("the outcome of another attempt ({code} 1)");
+        let expected = (0, 0, vec![(1, missing)]);
+        assert_eq!(counts(&project, &["--logs", "log"], promise), expected);
+        let verdict = verdict(&project, &["--logs", "log"], promise);
+        assert_eq!(verdict["not_judged"][0]["keys"][0]["key"], KEY);
+        audit(&project, &["--logs", "log"]).assert_done();
+    }
+}
+
+#[test]
+fn an_attempt_that_can_have_had_no_effect_does_not_count() {
+    let effect = line(60, "m-1", "processed", KEY);
+    let open = r#""code":"unavailable","reason":"unavailable: payments: its breaker is open","#;
+    let open = with(&line(0, "m-1", "failed", KEY), 1, open);
+    let untried = [failed(0, "m-1", "not-started"), effect.clone()].join("\n");
+    let open = [open, effect].join("\n");
+    let alone = failed(0, "m-1", "deadline");
+    let project = project(&[("untried", &untried), ("open", &open), ("alone", &alone)]);
+    for (file, once) in [("untried", 1), ("open", 1), ("alone", 0)] {
+        let counts = counts(&project, &["--logs", file], "happens once");
+        assert_eq!(counts, (once, 0, vec![]), "{file}");
+    }
+}
+
+#[test]
+fn an_effect_whose_worker_had_lost_its_key_to_another_is_not_judged() {
+    let lost = r#""code":"lease-lost","reason":"another worker had completed it","#;
+    let project = project(&[("log", &with(&line(0, "m-1", "processed", KEY), 1, lost))]);
+    let (once, violated, gaps) = counts(&project, &["--logs", "log"], "happens once");
+    assert_eq!((once, violated, gaps.len()), (0, 0, 1));
+}
+
+#[test]
+fn a_delivery_without_a_line_is_an_attempt_of_unknown_outcome() {
+    let killed = with(&line(60, "m-1", "processed", KEY), 2, "");
+    let text = r#"2026-09-21T14:13:20.1Z  INFO sqs_once::record: outcome="processed" message_id="m-1" key="charges#3f9ab1c20d45" receive_count=2 message processed"#;
+    // The line of a batch that ended early has no key.
+    let early = line(0, "m-1", "failed", KEY).replace(&format!(r#""key":"{KEY}","#), "");
+    let early = with(&early, 1, r#""code":"no-outcome","#);
+    let seen = [failed(0, "m-1", "not-claimed"), killed.clone()].join("\n");
+    let project = project(&[
+        ("killed", &killed),
+        ("text", text),
+        ("early", &[early, killed.clone()].join("\n")),
+        ("seen", &seen),
+    ]);
+    for (file, code) in [
+        ("killed", "a delivery without a line"),
+        ("text", "a delivery without a line"),
+        ("early", "no-outcome"),
+    ] {
+        let missing = format!("the outcome of another attempt ({code} 1)");
+        let counts = counts(&project, &["--logs", file], "happens once");
+        assert_eq!(counts, (0, 0, vec![(1, missing)]), "{file}");
+    }
+    let counts = counts(&project, &["--logs", "seen"], "happens once");
+    assert_eq!(counts, (1, 0, vec![]));
+}
+
+#[test]
+fn a_later_effect_is_judged_by_the_retention_that_is_given_or_that_the_table_tells() {
     let text = [
         line(0, "m-1", "processed", KEY),
         line(29 * DAY, "m-2", "processed", KEY),
     ]
     .join("\n");
+    let mut kept = item(KEY, "COMPLETED", 0);
+    let mut default = kept.clone();
+    for (item, days) in [(&mut kept, 29 + 400), (&mut default, 29 + 28)] {
+        item["expiration"] = json!({ "N": (1_790_000_000 + days * DAY).to_string() });
+    }
+    let project = project(&[
+        ("log", &text),
+        ("kept.json", &scan(&[kept])),
+        ("default.json", &scan(&[default])),
+    ]);
+    let of = |arguments: &[&str]| {
+        let arguments = [&["--logs", "log"], arguments].concat();
+        let (once, violated, gaps) = counts(&project, &arguments, "happens once");
+        (once, violated, gaps.len())
+    };
+    assert_eq!(of(&["--retention", "28days"]), (1, 0, 0));
+    assert_eq!(of(&["--retention", "30days"]), (0, 1, 0));
+    assert_eq!(of(&[]), (0, 0, 1));
+    assert_eq!(of(&["--table", "kept.json"]), (0, 1, 0));
+    // The item may be that of the first effect, if the table was copied before the log.
+    assert_eq!(of(&["--table", "default.json"]), (0, 0, 1));
+    audit(&project, &["--logs", "log"]).shows("28 days that are assumed");
+    let assumed = json!({ "seconds": 28 * DAY, "is_assumed": true });
+    assert_eq!(judged(&project, &["--logs", "log"])["retention"], assumed);
+}
+
+#[test]
+fn a_violation_by_the_assumed_retention_says_so() {
+    let text = [
+        line(0, "m-1", "processed", KEY),
+        line(DAY, "m-1", "processed", KEY),
+    ]
+    .join("\n");
     let project = project(&[("log", &text)]);
-    assert_eq!(
-        verdict(&project, &["--logs", "log"], "happens once")["holds"],
-        1
-    );
-    let longer = verdict(
-        &project,
-        &["--logs", "log", "--retention", "30d"],
-        "happens once",
-    );
-    assert_eq!(longer["violated"][0]["effects"], 2);
+    let assumed = audit(&project, &["--logs", "log"]);
+    assumed.shows("a retention of 28 days is assumed");
+    let given = audit(&project, &["--logs", "log", "--retention", "2days"]);
+    given.shows("certain, unless an operator forgot the key)");
 }
 
 #[test]
 fn a_duplicate_without_an_effect_is_not_judged_unless_the_files_reach_back_far_enough() {
     let early = line(0, "m-0", "processed", OTHER);
     let soon = [early.clone(), line(DAY, "m-1", "duplicate", KEY)].join("\n");
-    let late = [early, line(29 * DAY, "m-1", "duplicate", KEY)].join("\n");
+    let late = [early.clone(), line(29 * DAY, "m-1", "duplicate", KEY)].join("\n");
+    let before = [soon.clone(), line(2 * DAY, "m-2", "processed", KEY)].join("\n");
+    let committed = failed(29 * DAY - MINUTE, "m-1", "commit-unconfirmed");
+    let committed = [late.clone(), committed].join("\n");
     let project = project(&[
         ("soon", &soon),
         ("late", &late),
+        ("before", &before),
+        ("committed", &committed),
         ("keys.json", &scan(&[item(KEY, "COMPLETED", 0)])),
     ]);
-    let promise = "after the effect";
-    assert_eq!(
-        verdict(&project, &["--logs", "soon"], promise)["not_judged"],
-        1
-    );
-    let known = verdict(
-        &project,
-        &["--logs", "soon", "--table", "keys.json"],
-        promise,
-    );
-    assert_eq!(
-        (&known["holds"], &known["not_judged"]),
-        (&json!(1), &json!(0))
-    );
-    assert_eq!(
-        verdict(&project, &["--logs", "late"], promise)["violated"][0]["key"],
-        KEY
-    );
+    let of = |arguments: &[&str]| {
+        let (holds, violated, gaps) = counts(&project, arguments, "after the effect");
+        (holds, violated, gaps.len())
+    };
+    assert_eq!(of(&["--logs", "soon"]), (0, 0, 1));
+    assert_eq!(of(&["--logs", "soon", "--table", "keys.json"]), (1, 0, 0));
+    // The item is completed by the effect after the duplicate.
+    assert_eq!(of(&["--logs", "before", "--table", "keys.json"]), (0, 0, 1));
+    let known = ["--retention", "28days"];
+    assert_eq!(of(&["--logs", "late"]), (0, 0, 1));
+    assert_eq!(of(&[&["--logs", "late"], &known[..]].concat()), (0, 1, 0));
+    // The attempt before it may have had the effect.
+    let committed = [&["--logs", "committed"], &known[..]].concat();
+    assert_eq!(of(&committed), (0, 0, 1));
+}
+
+#[test]
+fn a_terminal_message_without_a_later_line_is_not_judged() {
+    let text = [
+        line(0, "m-1", "terminal", KEY),
+        line(0, "m-2", "terminal", OTHER),
+        line(9, "m-2", "duplicate", OTHER),
+    ]
+    .join("\n");
+    let project = project(&[("log", &text)]);
+    let missing = "whether the terminal message was moved: the dead-letter queue";
+    let expected = (1, 0, vec![(1, missing.to_owned())]);
+    let counts = counts(&project, &["--logs", "log"], "in the end");
+    assert_eq!(counts, expected);
+}
+
+#[test]
+fn lines_without_a_key_are_not_judged() {
+    let text = line(0, "m-1", "processed", KEY).replace(&format!(r#""key":"{KEY}","#), "");
+    let project = project(&[("log", &text)]);
+    let run = audit(&project, &["--logs", "log"]);
+    run.assert_done();
+    run.shows("not judged  lines without a key: 1");
+    assert_eq!(judged(&project, &["--logs", "log"])["lines_without_key"], 1);
 }
 
 #[test]
@@ -263,11 +438,8 @@ fn clocks_that_differ_by_less_than_the_lease_margin_make_no_violation() {
 
 #[test]
 fn an_effect_before_that_of_an_earlier_message_of_its_group_is_a_violation() {
-    let turn = |after, message: &str, key, sequence: u64| {
-        let fields = format!(
-            r#""group":"bea34c0d91aa","sequence":"188494964604676{sequence:05}","service""#
-        );
-        line(after, message, "processed", key).replace(r#""service""#, &fields)
+    let turn = |after, message: &str, key, sequence| {
+        of_group(&line(after, message, "processed", key), sequence)
     };
     let kept = [turn(0, "m-1", KEY, 1), turn(9, "m-2", OTHER, 2)].join("\n");
     let close = [turn(2, "m-1", KEY, 1), turn(0, "m-2", OTHER, 2)].join("\n");
@@ -275,11 +447,46 @@ fn an_effect_before_that_of_an_earlier_message_of_its_group_is_a_violation() {
     let project = project(&[("kept", &kept), ("close", &close), ("lost", &lost)]);
     let order = |file| verdict(&project, &["--logs", file], "keep its order");
     assert_eq!(order("kept")["holds"], 2);
+    let close = order("close");
     assert_eq!(
-        (&order("close")["holds"], &order("close")["not_judged"]),
+        (&close["holds"], &close["not_judged"][0]["count"]),
         (&json!(1), &json!(1))
     );
     assert_eq!(order("lost")["violated"][0]["key"], "group bea34c0d91aa");
+}
+
+#[test]
+fn the_order_behind_a_dead_letter_is_not_judged() {
+    let turn = |after, message: &str, outcome, sequence| {
+        of_group(&line(after, message, outcome, message), sequence)
+    };
+    let [first, second] = [
+        turn(0, "m-0", "processed", 0),
+        turn(9, "m-2", "processed", 2),
+    ];
+    // SQS gives a message another number when it comes back from the dead-letter queue.
+    let redriven = turn(60, "m-9", "processed", 9);
+    let dead = turn(1, "m-1", "terminal", 1);
+    // SQS itself moves a message without a line.
+    let returned = turn(1, "m-1", "failed", 1);
+    let done = turn(2, "m-1", "processed", 1);
+    let before = turn(20, "m-0", "processed", 0);
+    let project = project(&[
+        ("dead", &[&*first, &dead, &second, &redriven].join("\n")),
+        (
+            "returned",
+            &[&*first, &returned, &second, &redriven].join("\n"),
+        ),
+        ("retried", &[&*first, &returned, &done, &second].join("\n")),
+        ("before", &[&*before, &dead, &second].join("\n")),
+    ]);
+    let missing = "the place of an earlier message, which may have become a dead letter";
+    let behind = |count| vec![(count, missing.to_owned())];
+    let order = |file| counts(&project, &["--logs", file], "keep its order");
+    assert_eq!(order("dead"), (1, 0, behind(2)));
+    assert_eq!(order("returned"), (1, 0, behind(2)));
+    assert_eq!(order("retried"), (3, 0, vec![]));
+    assert_eq!(order("before"), (0, 1, behind(1)));
 }
 
 #[test]
