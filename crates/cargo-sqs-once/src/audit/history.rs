@@ -31,7 +31,7 @@ pub(super) struct Histories {
     pub(super) repeated: Vec<Repeated>,
     /// Keys with an attempt that may have had another effect, and its code.
     pub(super) unknown: Vec<(Key, u16)>,
-    /// Keys with effects that are farther apart than the assumed retention.
+    /// Keys with effects so far apart that the completion may have expired.
     pub(super) expired: Vec<Key>,
     /// Acknowledged duplicates whose effect is known.
     pub(super) after_effect: u64,
@@ -331,14 +331,15 @@ impl History<'_> {
         }
     }
 
-    /// The shortest retention that the table's item shows, if it is longer than the assumed one.
+    /// The shortest retention that the table's item shows, whichever effect completed it.
     fn told_retention(&self, key: Key, last_effect: &End) -> Option<u64> {
-        let [item] = self.table?.of(key) else {
-            return None;
-        };
-        let expiration = item.expiration.filter(|_| item.is_completed)?;
-        let told = expiration.saturating_sub(last_effect.at);
-        (told > ASSUMED_RETENTION).then_some(told)
+        match self.table?.of(key) {
+            [item] if item.is_completed => {
+                let expiration = item.expiration?;
+                Some(expiration.saturating_sub(last_effect.at))
+            }
+            _ => None,
+        }
     }
 
     fn repeated(&mut self, key: Key, ends: &[End], effects: u64, last: u64, is_assumed: bool) {

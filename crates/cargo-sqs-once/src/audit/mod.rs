@@ -57,7 +57,7 @@ pub(crate) struct AuditArgs {
 
     /// How long the consumer keeps the completion of a key, such as 400days
     ///
-    /// Without it, 28 days are assumed, and what an expired completion may explain is not judged.
+    /// Without it, 28 days are assumed, or what the table's items show, and effects that are farther apart are not judged.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     retention: Option<Duration>,
 

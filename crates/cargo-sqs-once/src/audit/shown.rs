@@ -8,6 +8,7 @@ use crate::print::{self, counted, one_line};
 use serde_json::{Value, json};
 use sqs_once::store::Timestamp;
 use std::collections::BTreeMap;
+use std::iter;
 
 /// How many keys the text names for each verdict. JSON names all.
 const MOST: usize = 20;
@@ -17,43 +18,47 @@ const NEVER_JUDGED: &str =
     "two live workers of one key, a late worker's writes, another payload under a completed key";
 
 /// The judgement of one guarantee.
-struct Verdict {
+struct Verdict<'a> {
     promise: &'static str,
     holds: u64,
     violated: Vec<Value>,
-    not_judged: Vec<Gap>,
+    not_judged: Vec<Gap<'a>>,
 }
 
 /// What the files can't decide, and what is missing for that.
-struct Gap {
+struct Gap<'a> {
     count: u64,
     missing: String,
-    /// If they are of keys.
-    keys: Vec<Value>,
+    /// Their keys, for JSON. There may be millions.
+    keys: Box<dyn Iterator<Item = Value> + 'a>,
 }
 
-impl Gap {
+impl<'a> Gap<'a> {
     fn new(count: u64, missing: impl Into<String>) -> Self {
         Self {
             count,
             missing: missing.into(),
-            keys: Vec::new(),
+            keys: Box::new(iter::empty()),
         }
     }
 
-    fn of(keys: Vec<Value>, missing: impl Into<String>) -> Self {
-        let gap = Self::new(keys.len() as u64, missing);
-        Self { keys, ..gap }
+    fn of(keys: impl ExactSizeIterator<Item = Value> + 'a, missing: impl Into<String>) -> Self {
+        Self {
+            count: keys.len() as u64,
+            missing: missing.into(),
+            keys: Box::new(keys),
+        }
     }
 }
 
-fn verdicts(lines: &Lines, judged: &Histories) -> Vec<Verdict> {
-    let name = |key: Key| lines.names.name(key);
+fn verdicts<'a>(lines: &'a Lines, judged: &'a Histories) -> Vec<Verdict<'a>> {
+    let because =
+        move |key: Key, because: &str| json!({ "key": lines.names.name(key), "because": because });
     let (doubtful, repeated): (Vec<_>, Vec<_>) = judged
         .repeated
         .iter()
         .partition(|one| one.certainty == Certainty::OfTwoKeys);
-    let shown = |one: &&Repeated| repeated_json(lines, one);
+    let shown = move |one: &Repeated| repeated_json(lines, one);
     let mut codes: BTreeMap<&str, u64> = BTreeMap::new();
     for (_, code) in &judged.unknown {
         *codes.entry(lines.code_name(*code)).or_default() += 1;
@@ -62,40 +67,41 @@ fn verdicts(lines: &Lines, judged: &Histories) -> Vec<Verdict> {
         .iter()
         .map(|(code, count)| format!("{code} {count}"))
         .collect();
-    let unknown = judged.unknown.iter().map(|(key, code)| {
-        let because = format!("an attempt of unknown outcome: {}", lines.code_name(*code));
-        json!({ "key": name(*key), "because": because })
+    let unknown = judged.unknown.iter().map(move |(key, code)| {
+        let code = lines.code_name(*code);
+        because(*key, &format!("an attempt of unknown outcome: {code}"))
     });
-    let expired = judged.expired.iter().map(|key| {
-        let because = "a second effect after the assumed retention of 28 days";
-        json!({ "key": name(*key), "because": because })
-    });
+    let expired = judged.expired.iter();
+    let expired = expired.map(move |key| because(*key, "the completion may have expired"));
     let once = Verdict {
         promise: "the effect of a key happens once",
         holds: judged.once,
-        violated: repeated.iter().map(shown).collect(),
+        violated: repeated.into_iter().map(shown).collect(),
         not_judged: vec![
             Gap::of(
-                unknown.collect(),
+                unknown,
                 format!("the outcome of another attempt ({})", codes.join(", ")),
             ),
             Gap::of(
-                expired.collect(),
-                "--retention: the effects are farther apart than the 28 days that are assumed",
+                expired,
+                "--retention: the completion may have expired (28 days are assumed, unless the table tells)",
             ),
             Gap::of(
-                doubtful.iter().map(shown).collect(),
+                doubtful.into_iter().map(shown),
                 "the whole key: the table has several with these digits",
             ),
         ],
     };
-    let because =
+    let missing =
         "no effect within the retention, unless a file is missing or an operator completed the key";
-    let key = |key: &Key| json!({ "key": name(*key), "because": because });
     let after = Verdict {
         promise: "a duplicate is acknowledged after the effect of its key",
         holds: judged.after_effect,
-        violated: judged.before_effect.iter().map(key).collect(),
+        violated: judged
+            .before_effect
+            .iter()
+            .map(|key| because(*key, missing))
+            .collect(),
         not_judged: vec![Gap::new(
             judged.effect_unknown,
             "the lines of the effect: older files, or --table",
@@ -172,7 +178,7 @@ pub(super) fn json(lines: &Lines, judged: &Histories) -> Value {
     let verdicts = verdicts(lines, judged).into_iter().map(|verdict| {
         let gaps = verdict.not_judged.into_iter().filter(|gap| gap.count > 0);
         let gaps =
-            gaps.map(|gap| json!({ "count": gap.count, "missing": gap.missing, "keys": gap.keys }));
+            gaps.map(|gap| json!({ "count": gap.count, "missing": gap.missing, "keys": gap.keys.collect::<Vec<_>>() }));
         json!({
             "promise": verdict.promise,
             "holds": verdict.holds,

@@ -326,15 +326,27 @@ fn a_later_effect_is_judged_by_the_retention_that_is_given_or_that_the_table_tel
         line(29 * DAY, "m-2", "processed", KEY),
     ]
     .join("\n");
+    let soon = [
+        line(0, "m-1", "processed", KEY),
+        line(2 * DAY, "m-2", "processed", KEY),
+    ]
+    .join("\n");
     let mut kept = item(KEY, "COMPLETED", 0);
-    let mut default = kept.clone();
-    for (item, days) in [(&mut kept, 29 + 400), (&mut default, 29 + 28)] {
+    let (mut default, mut short) = (kept.clone(), kept.clone());
+    let items = [
+        (&mut kept, 29 + 400),
+        (&mut default, 29 + 28),
+        (&mut short, 2 + 1),
+    ];
+    for (item, days) in items {
         item["expiration"] = json!({ "N": (1_790_000_000 + days * DAY).to_string() });
     }
     let project = project(&[
         ("log", &text),
         ("kept.json", &scan(&[kept])),
         ("default.json", &scan(&[default])),
+        ("soon", &soon),
+        ("short.json", &scan(&[short])),
     ]);
     let of = |arguments: &[&str]| {
         let arguments = [&["--logs", "log"], arguments].concat();
@@ -347,7 +359,10 @@ fn a_later_effect_is_judged_by_the_retention_that_is_given_or_that_the_table_tel
     assert_eq!(of(&["--table", "kept.json"]), (0, 1, 0));
     // The item may be that of the first effect, if the table was copied before the log.
     assert_eq!(of(&["--table", "default.json"]), (0, 0, 1));
-    audit(&project, &["--logs", "log"]).shows("28 days that are assumed");
+    let soon = ["--logs", "soon", "--table", "short.json"];
+    let (once, violated, gaps) = counts(&project, &soon, "happens once");
+    assert_eq!((once, violated, gaps.len()), (0, 0, 1));
+    audit(&project, &["--logs", "log"]).shows("28 days are assumed");
     let assumed = json!({ "seconds": 28 * DAY, "is_assumed": true });
     assert_eq!(judged(&project, &["--logs", "log"])["retention"], assumed);
 }
@@ -374,7 +389,11 @@ fn a_duplicate_without_an_effect_is_not_judged_unless_the_files_reach_back_far_e
     let before = [soon.clone(), line(2 * DAY, "m-2", "processed", KEY)].join("\n");
     let committed = failed(29 * DAY - MINUTE, "m-1", "commit-unconfirmed");
     let committed = [late.clone(), committed].join("\n");
+    let known = item(KEY, "COMPLETED", 0);
+    let mut another = known.clone();
+    another["id"]["S"] = format!("{KEY}{}", "f".repeat(52)).into();
     let project = project(&[
+        ("two.json", &scan(&[known, another])),
         ("soon", &soon),
         ("late", &late),
         ("before", &before),
@@ -387,6 +406,7 @@ fn a_duplicate_without_an_effect_is_not_judged_unless_the_files_reach_back_far_e
     };
     assert_eq!(of(&["--logs", "soon"]), (0, 0, 1));
     assert_eq!(of(&["--logs", "soon", "--table", "keys.json"]), (1, 0, 0));
+    assert_eq!(of(&["--logs", "soon", "--table", "two.json"]), (0, 0, 1));
     // The item is completed by the effect after the duplicate.
     assert_eq!(of(&["--logs", "before", "--table", "keys.json"]), (0, 0, 1));
     let known = ["--retention", "28days"];
@@ -471,6 +491,8 @@ fn the_order_behind_a_dead_letter_is_not_judged() {
     let returned = turn(1, "m-1", "failed", 1);
     let done = turn(2, "m-1", "processed", 1);
     let before = turn(20, "m-0", "processed", 0);
+    // Its group went on, but the answer that acknowledged it was lost.
+    let back = turn(60, "m-1", "processed", 1);
     let project = project(&[
         ("dead", &[&*first, &dead, &second, &redriven].join("\n")),
         (
@@ -479,6 +501,7 @@ fn the_order_behind_a_dead_letter_is_not_judged() {
         ),
         ("retried", &[&*first, &returned, &done, &second].join("\n")),
         ("before", &[&*before, &dead, &second].join("\n")),
+        ("back", &[&*first, &dead, &second, &back].join("\n")),
     ]);
     let missing = "the place of an earlier message, which may have become a dead letter";
     let behind = |count| vec![(count, missing.to_owned())];
@@ -487,6 +510,7 @@ fn the_order_behind_a_dead_letter_is_not_judged() {
     assert_eq!(order("returned"), (1, 0, behind(2)));
     assert_eq!(order("retried"), (3, 0, vec![]));
     assert_eq!(order("before"), (0, 1, behind(1)));
+    assert_eq!(order("back"), (1, 0, behind(2)));
 }
 
 #[test]
