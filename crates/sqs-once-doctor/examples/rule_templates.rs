@@ -1,4 +1,5 @@
-//! Writes the example that breaks each rule into a folder: `cargo run --example rule_templates -- FOLDER`.
+//! Writes the example that breaks each rule into a folder, and a template with faults under conditions:
+//! `cargo run --example rule_templates -- FOLDER`.
 
 #![allow(clippy::unwrap_used, reason = "it shares the tests' code")]
 
@@ -13,4 +14,5 @@ fn main() {
     for rule in examples::rules() {
         examples::write(rule.id, "bad", &folder.join(rule.id));
     }
+    std::fs::write(folder.join("conditional.yaml"), examples::conditional()).unwrap();
 }

@@ -14,15 +14,49 @@ pub(crate) enum Change {
     Append(Path, Value),
 }
 
-/// Applies the changes. `None` if a change is impossible or would alter any other value.
+/// Applies the changes. `None` if a change is impossible, would alter any other value, or refers to a resource that a
+/// condition may leave out.
 pub(crate) fn apply(text: &str, changes: &[Change]) -> Option<String> {
     changes.iter().try_fold(text.to_owned(), |text, change| {
         let root = Node::parse(&text).ok()?;
         let edited = edit(&text, &root, change)?;
         let expected = expected(root.to_json(), change)?;
-        let is_exact = Node::parse(&edited).ok()?.to_json() == expected;
-        is_exact.then_some(edited)
+        let root = Node::parse(&edited).ok()?;
+        (root.to_json() == expected && has_targets(&root, change)).then_some(edited)
     })
+}
+
+/// Whether each resource that the change refers to exists whenever the changed resource does: it has no condition, or the
+/// same.
+fn has_targets(root: &Node, change: &Change) -> bool {
+    let (Change::Set(path, value) | Change::Append(path, value)) = change;
+    let condition = |path: &[Step]| {
+        let resource = path.iter().try_fold(root, Node::step)?;
+        resource.get("Condition")?.scalar()
+    };
+    let own = condition(path.get(..2).unwrap_or_default());
+    referred(value).into_iter().all(|id| {
+        let of = condition(&["Resources".into(), id.into()]);
+        of.is_none() || of == own
+    })
+}
+
+/// The names to which a value refers.
+fn referred(value: &Value) -> Vec<&str> {
+    match value {
+        Value::Object(entries) => {
+            let names = entries.iter().map(|(key, value)| match (&**key, value) {
+                ("Ref", Value::String(name)) => vec![&**name],
+                ("Fn::GetAtt", Value::Array(parts)) => {
+                    parts.first().and_then(Value::as_str).into_iter().collect()
+                }
+                (_, value) => referred(value),
+            });
+            names.flatten().collect()
+        }
+        Value::Array(items) => items.iter().flat_map(referred).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// The document's expected value after the change.

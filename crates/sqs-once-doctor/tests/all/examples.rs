@@ -78,6 +78,20 @@ pub(crate) fn template(rule: &str, name: &str) -> String {
     merge(&base, over.unwrap_or_else(|| panic!("there is no {name}")))
 }
 
+/// A template with four groups of resources, each with its own condition.
+pub(crate) fn conditional() -> String {
+    let numbered = |text: &str| -> String {
+        let numbers = (1..=4).map(|n| text.replace('%', &n.to_string()));
+        numbers.collect()
+    };
+    let parameters = numbered("  P%: { Type: String }\n");
+    let conditions = numbered("  C%: !Equals [!Ref P%, on]\n");
+    let groups = numbered(include_str!("../conditional.yaml"));
+    format!(
+        "Transform: AWS::Serverless-2016-10-31\nParameters:\n{parameters}Conditions:\n{conditions}Resources:\n{groups}"
+    )
+}
+
 /// Writes an example's template and manifest into a folder.
 pub(crate) fn write(rule: &str, name: &str, folder: &Path) {
     fs::create_dir_all(folder).unwrap();
