@@ -1,7 +1,7 @@
 //! The permissions that IAM policies grant.
 
 use crate::field::Place;
-use crate::model::{Permissions, Scope, Statement, Target};
+use crate::model::{Admitted, Permissions, Scope, Statement, Target};
 use serde_json::Value;
 
 /// Actions of a service by their names.
@@ -106,7 +106,7 @@ impl Permissions {
         // The policy applies to any resource, but the doctor reports only wildcard actions.
         let scope = match actions.iter().any(|action| action.contains('*')) {
             true => Scope::Everything,
-            false => Scope::Unknown,
+            false => Scope::Managed,
         };
         self.add(place, actions, scope);
         true
@@ -122,6 +122,16 @@ impl Permissions {
                 resources: vec![resource],
             });
         }
+    }
+
+    /// Only the permissions that are known before the deployment.
+    pub(crate) fn known(&self) -> Self {
+        let mut known = self.clone();
+        known.is_complete = true;
+        for statement in &mut known.statements {
+            statement.resources.retain(|it| *it != Scope::Unknown);
+        }
+        known
     }
 
     /// Whether the policies may allow the action on a resource of the deployment.
@@ -176,87 +186,143 @@ pub(crate) const S3: &str = "s3.amazonaws.com";
 pub(crate) const EVENT_BRIDGE: &str = "events.amazonaws.com";
 
 /// Whether a value, or one of several, is of this kind. One that is unknown before the deployment counts.
-fn any(value: &Value, is: &dyn Fn(&str) -> bool) -> bool {
-    let mut all = one_or_many(value).iter();
+fn any(value: Option<&Value>, is: &dyn Fn(&str) -> bool) -> bool {
+    let mut all = value.into_iter().flat_map(one_or_many);
     all.any(|one| one.is_null() || one.as_str().is_some_and(is))
 }
 
-/// The services to which a policy may allow these actions. `is_resource` returns whether a text names the resource.
+/// The statements of a policy. One that is null is unknown.
+fn statements(policy: &Value) -> &[Value] {
+    match policy {
+        Value::Object(policy) => policy.get("Statement").map_or(&[], one_or_many),
+        other => std::slice::from_ref(other),
+    }
+}
+
+/// The policy with texts that match nothing in the place of what is unknown.
+fn without_unknown(policy: &Value) -> Value {
+    match policy {
+        Value::Null => Value::String(String::new()),
+        Value::Array(all) => all.iter().map(without_unknown).collect(),
+        Value::Object(entries) => {
+            let entries = entries.iter();
+            let entries = entries.map(|(key, value)| (key.clone(), without_unknown(value)));
+            Value::Object(entries.collect())
+        }
+        known => known.clone(),
+    }
+}
+
+/// The services to which a policy allows these actions. `is_resource` returns whether a text names the resource.
 ///
-/// A value that is unknown before the deployment is null in `policy`, and counts as a match.
+/// A value that is unknown before the deployment is null in `policy`.
 pub(crate) fn admits(
     policy: &Value,
     actions: &[&str],
     is_resource: impl Fn(&str) -> bool,
-) -> Vec<&'static str> {
-    let mut services = SERVICES.to_vec();
-    services.retain(|service| {
-        let admits = |statement: &&Value| {
-            let principal = &statement["Principal"];
+) -> Admitted {
+    let admitted = |policy: &Value| {
+        let mut services = SERVICES.to_vec();
+        services.retain(|service| {
             let is_service = |it: &str| it == "*" || it == *service;
-            let named = ["Service", "AWS"].into_iter();
-            let mut named = named.filter_map(|it| principal.get(it)).peekable();
-            let is_named = match named.peek() {
-                Some(_) => named.any(|it| any(it, &is_service)),
-                None => any(principal, &is_service),
+            let is_named = |principal: &Value| {
+                let named = ["Service", "AWS"].into_iter();
+                let mut named = named.filter_map(|it| principal.get(it)).peekable();
+                match named.peek() {
+                    Some(_) => named.any(|it| any(Some(it), &is_service)),
+                    None => any(Some(principal), &is_service),
+                }
             };
-            any(&statement["Effect"], &|it| it == "Allow")
-                && is_named
-                && any(&statement["Resource"], &|it| {
-                    it.contains('*') || is_resource(it)
-                })
-        };
-        let statements = one_or_many(&policy["Statement"]).iter().filter(admits);
-        let granted: Vec<&Value> = statements.map(|it| &it["Action"]).collect();
-        let may = |action: &&str| granted.iter().any(|it| any(it, &|of| matches(of, action)));
-        policy.is_null() || actions.iter().all(may)
-    });
-    services
+            let allows = |statement: &Value, action: &str| {
+                any(statement.get("Effect"), &|it| it == "Allow")
+                    && statement.get("Principal").is_some_and(is_named)
+                    && any(statement.get("Action"), &|it| matches(it, action))
+                    && any(statement.get("Resource"), &|it| {
+                        it.contains('*') || is_resource(it)
+                    })
+            };
+            let mut actions = actions.iter();
+            actions.all(|action| {
+                let mut statements = statements(policy).iter();
+                statements.any(|it| it.is_null() || allows(it, action))
+            })
+        });
+        services
+    };
+    Admitted {
+        surely: admitted(&without_unknown(policy)),
+        perhaps: admitted(policy),
+    }
 }
 
-/// Whether a queue's policy denies every request without TLS. `is_queue` returns whether a text names the queue.
+/// Whether a queue's policy denies every request without TLS. `None` if that depends on what is unknown. `is_queue` returns
+/// whether a text names the queue.
 ///
-/// A value that is unknown before the deployment is null in `policy`, and counts as a match.
-pub(crate) fn denies_plain_http(policy: &Value, is_queue: impl Fn(&str) -> bool) -> bool {
+/// A value that is unknown before the deployment is null in `policy`.
+pub(crate) fn denies_plain_http(policy: &Value, is_queue: impl Fn(&str) -> bool) -> Option<bool> {
     let denies = |statement: &Value| {
-        let principal = &statement["Principal"];
-        let action = &statement["Action"];
-        any(&statement["Effect"], &|effect| effect == "Deny")
+        let principal = statement.get("Principal");
+        let of_accounts = principal.and_then(|it| it.get("AWS"));
+        any(statement.get("Effect"), &|effect| effect == "Deny")
             && statement.get("NotPrincipal").is_none()
-            && any(principal.get("AWS").unwrap_or(principal), &|it| it == "*")
+            && any(of_accounts.or(principal), &|it| it == "*")
             && ["sqs:SendMessage", "sqs:ReceiveMessage", "sqs:DeleteMessage"]
                 .iter()
-                .all(|name| any(action, &|pattern| matches(pattern, name)))
-            && any(&statement["Resource"], &|it| {
+                .all(|name| any(statement.get("Action"), &|it| matches(it, name)))
+            && any(statement.get("Resource"), &|it| {
                 it.contains('*') || is_queue(it)
             })
             && is_without_tls(&statement["Condition"])
     };
-    one_or_many(&policy["Statement"]).iter().any(denies)
+    let is_denied = |policy: &Value| {
+        let mut statements = statements(policy).iter();
+        statements.any(|it| it.is_null() || denies(it))
+    };
+    let perhaps = is_denied(policy);
+    (perhaps == is_denied(&without_unknown(policy))).then_some(perhaps)
 }
 
 /// Whether a key's policy leaves it to the account's IAM policies who uses the key: it admits the account, and by itself
-/// no user and no role.
+/// no user and no role. `None` if that depends on what is unknown.
 ///
-/// A value that is unknown before the deployment is null in `policy`, and may admit a role.
-pub(crate) fn delegates(policy: &Value) -> bool {
+/// A value that is unknown before the deployment is null in `policy`.
+pub(crate) fn delegates(policy: &Value) -> Option<bool> {
     let may_use = |statement: &&Value| {
-        let may = |action: &Value| action.as_str().is_none_or(|it| matches(it, "kms:Decrypt"));
-        statement["Effect"] != "Deny" && one_or_many(&statement["Action"]).iter().any(may)
+        any(statement.get("Effect"), &|it| it == "Allow")
+            && (statement.get("NotAction").is_some()
+                || any(statement.get("Action"), &|it| matches(it, "kms:Decrypt")))
     };
-    let statements = one_or_many(&policy["Statement"]).iter().filter(may_use);
-    let principals: Vec<&Value> = statements
-        .filter(|statement| statement["Principal"]["Service"].is_null())
-        .flat_map(|statement| match &statement["Principal"] {
-            Value::Object(principal) => one_or_many(principal.get("AWS").unwrap_or(&Value::Null)),
-            other => one_or_many(other),
-        })
-        .collect();
+    let all = statements(policy);
+    if all.contains(&Value::Null) {
+        return None;
+    }
+    let mut principals = Vec::new();
+    for statement in all.iter().filter(may_use) {
+        let parts = ["Effect", "Action", "Principal"].iter();
+        if parts.filter_map(|it| statement.get(it)).any(has_unknown) {
+            return None;
+        }
+        match &statement["Principal"] {
+            Value::Object(principal) if principal.contains_key("Service") => {}
+            Value::Object(principal) => {
+                principals.extend(one_or_many(principal.get("AWS").unwrap_or(&Value::Null)));
+            }
+            other => principals.extend(one_or_many(other)),
+        }
+    }
     let is_account = |principal: &&Value| {
         let text = principal.as_str().unwrap_or_default();
         text.starts_with("arn:") && text.ends_with(":root")
     };
-    !principals.is_empty() && principals.iter().all(is_account)
+    Some(!principals.is_empty() && principals.iter().all(is_account))
+}
+
+fn has_unknown(value: &Value) -> bool {
+    match value {
+        Value::Array(all) => all.iter().any(has_unknown),
+        Value::Object(entries) => entries.values().any(has_unknown),
+        other => other.is_null(),
+    }
 }
 
 /// The values of a list. Any other value counts as a list of one.

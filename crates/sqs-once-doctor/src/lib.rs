@@ -45,8 +45,9 @@ pub use field::{Field, Place};
 pub use limits::{LIMITS, Limit};
 pub use manifest::{Aborting, Manifest};
 pub use model::{
-    Alarm, Bus, Deployment, Form, Format, Function, Key, Mapping, Metric, Permissions, Pipe,
-    Pollers, Queue, Reference, Scope, Sender, Site, Statement, Subscriber, Table, Target, Unread,
+    Admitted, Alarm, Bus, Deployment, Form, Format, Function, Key, Mapping, Metric, Permissions,
+    Pipe, Pollers, Queue, Reference, Scope, Sender, Site, Statement, Subscriber, Table, Target,
+    Unread,
 };
 pub use rules::{RULES, Rule, Severity};
 pub use sarif::sarif;

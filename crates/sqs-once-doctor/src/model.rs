@@ -1,6 +1,7 @@
 //! The parts of a deployment that the rules examine, independent of the source format.
 
 use crate::field::{Field, Path, Place, below};
+use crate::iam;
 use crate::manifest::Manifest;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -206,6 +207,8 @@ pub struct Function {
     pub environment: BTreeMap<String, Field<String>>,
     /// The resources that environment variables refer to.
     pub references: BTreeMap<String, Field<Target>>,
+    /// Whether it may have other environment variables, which only the deployment knows.
+    pub has_more_variables: bool,
     /// Whether it has a dead-letter queue for asynchronous invocations.
     pub has_async_dead_letters: bool,
     /// Whether it has `DurableConfig`, and so is a durable function.
@@ -262,7 +265,7 @@ pub(crate) fn segments<'a>(text: &'a str, separators: &[char]) -> Vec<&'a str> {
 }
 
 /// The permissions of a role.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Permissions {
     /// The statements of its policies.
     pub statements: Vec<Statement>,
@@ -273,7 +276,7 @@ pub struct Permissions {
 }
 
 /// A list to which a policy statement can be added.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Extend {
     /// A list of statements.
     Statements(Path),
@@ -282,7 +285,7 @@ pub(crate) enum Extend {
 }
 
 /// A policy statement.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
     /// Its position.
     pub place: Place,
@@ -300,6 +303,8 @@ pub struct Statement {
 pub enum Scope {
     /// `*`.
     Everything,
+    /// Every resource, by a policy of AWS without a wildcard in its actions.
+    Managed,
     /// One resource.
     One(Target),
     /// Known only at deployment time.
@@ -382,8 +387,32 @@ pub struct Queue {
     pub key: Field<Target>,
     /// Whether its policy denies requests without TLS, with the place of the policy's statements.
     pub denies_plain_http: Field<bool>,
-    /// The services to which its policies may allow to send.
-    pub admits: Vec<&'static str>,
+    /// The services to which its policies allow to send.
+    pub admits: Admitted,
+}
+
+/// The services that policies admit, by their principals.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Admitted {
+    /// Those that they admit, whatever the deployment decides.
+    pub surely: Vec<&'static str>,
+    /// Those, and others that they admit if the deployment decides so.
+    pub perhaps: Vec<&'static str>,
+}
+
+impl Admitted {
+    /// What a policy admits that only the deployment knows.
+    pub(crate) fn unknown() -> Self {
+        Self {
+            surely: Vec::new(),
+            perhaps: iam::SERVICES.to_vec(),
+        }
+    }
+
+    /// Whether only the deployment knows if this service is admitted.
+    pub(crate) fn is_unknown(&self, service: &str) -> bool {
+        self.perhaps.contains(&service) && !self.surely.contains(&service)
+    }
 }
 
 /// SQS's defaults.
@@ -396,11 +425,14 @@ impl Queue {
     }
 
     /// Adds the result for one of the queue's policies. One policy that denies is enough.
-    pub(crate) fn has_policy(&mut self, denies_plain_http: Field<bool>, admits: &[&'static str]) {
-        if self.denies_plain_http.known() != Some(&true) {
+    pub(crate) fn has_policy(&mut self, denies_plain_http: Field<bool>, admits: Admitted) {
+        let is_denied = denies_plain_http.known() == Some(&true);
+        let may_be_denied = self.denies_plain_http.or(false) != Some(false);
+        if is_denied || !may_be_denied {
             self.denies_plain_http = denies_plain_http;
         }
-        self.admits.extend_from_slice(admits);
+        self.admits.surely.extend(admits.surely);
+        self.admits.perhaps.extend(admits.perhaps);
     }
 
     pub(crate) fn retained(&self) -> Option<Duration> {
@@ -438,10 +470,10 @@ pub struct Table {
 pub struct Key {
     /// Its name and position.
     pub site: Site,
-    /// Whether its policy leaves it to the account's IAM policies who uses the key.
-    pub delegates: bool,
-    /// The services to which its policy may allow to encrypt.
-    pub admits: Vec<&'static str>,
+    /// Whether its policy leaves it to the account's IAM policies who uses the key. `None` if only the deployment knows.
+    pub delegates: Option<bool>,
+    /// The services to which its policy allows to encrypt.
+    pub admits: Admitted,
 }
 
 /// A CloudWatch alarm.

@@ -16,7 +16,10 @@ fn watching<'a>(deployment: &'a Deployment, queue: &Queue) -> (Vec<(&'a Alarm, &
     let (mut watching, mut may_be_more) = (Vec::new(), false);
     for alarm in &deployment.alarms {
         for metric in &alarm.metrics {
-            let is_sqs = metric.namespace.known().is_none_or(|of| of == "AWS/SQS");
+            let namespace = metric.namespace.known();
+            // AWS refuses a metric without a namespace or a name.
+            let is_sqs = !metric.name.is_missing()
+                && (metric.namespace.is_unknown() || namespace.is_some_and(|it| it == "AWS/SQS"));
             match &metric.queue {
                 Field::Known(target, _) if is_sqs && target.is(&queue.site.id) => {
                     watching.push((alarm, metric));
@@ -33,7 +36,9 @@ fn watching<'a>(deployment: &'a Deployment, queue: &Queue) -> (Vec<(&'a Alarm, &
 pub(super) fn may_be_watched(deployment: &Deployment, queue: &Queue) -> bool {
     let (watching, may_be_more) = watching(deployment, queue);
     let is_unknown = |(alarm, metric): &(&Alarm, &Metric)| {
-        metric.name.is_unknown() || alarm.rings_at_one.is_unknown() && !is_age(metric)
+        metric.namespace.is_unknown()
+            || metric.name.is_unknown()
+            || alarm.rings_at_one.known().is_none() && !is_age(metric)
     };
     match watching.is_empty() {
         true => may_be_more,

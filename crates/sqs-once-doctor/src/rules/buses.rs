@@ -153,7 +153,8 @@ pub(super) fn permission_missing(deployment: &Deployment) -> Vec<Problem> {
             };
             need(&queue.site.id, &["sqs:SendMessage"]);
             // Another key's policy may admit the role itself.
-            if let Some(key) = deployment.key(&queue.key).filter(|key| key.delegates) {
+            let key = deployment.key(&queue.key);
+            if let Some(key) = key.filter(|key| key.delegates == Some(true)) {
                 need(&key.site.id, &ENCRYPT);
             }
         }

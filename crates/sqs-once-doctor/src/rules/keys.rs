@@ -47,7 +47,10 @@ pub(super) fn permission_missing(deployment: &Deployment) -> Vec<Problem> {
     found(used, |(function, key, actions, purpose)| {
         let target = key.known()?;
         // The key's policy may admit the role itself.
-        let mut keys = deployment.keys.iter().filter(|key| key.delegates);
+        let mut keys = deployment
+            .keys
+            .iter()
+            .filter(|key| key.delegates == Some(true));
         let resource = keys.find(|key| target.is(&key.site.id))?.site.id.clone();
         let need = Need {
             resource,

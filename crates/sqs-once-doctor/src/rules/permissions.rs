@@ -45,16 +45,6 @@ pub(super) fn missing(deployment: &Deployment) -> Vec<Problem> {
     problems
 }
 
-/// Whether the role was not judged, because only some of its policies are known.
-pub(super) fn is_skipped(deployment: &Deployment, consumer: &Consumer<'_>, of: &Function) -> bool {
-    let mut known = of.clone();
-    known.permissions.is_complete = true;
-    let mut needed = needed(deployment, consumer, of).into_iter();
-    !of.permissions.is_complete
-        && (needed.any(|it| lacking(&known, it).is_some())
-            || queue_elsewhere(consumer, &known).is_some())
-}
-
 /// The queue may be any. No policy can cover it without an action of SQS.
 fn queue_elsewhere(consumer: &Consumer<'_>, function: &Function) -> Option<Problem> {
     let mut actions = POLLER.to_vec();

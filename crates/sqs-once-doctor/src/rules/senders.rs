@@ -9,7 +9,7 @@ use crate::remedy::Remedy;
 pub(super) fn not_allowed(deployment: &Deployment, sender: &Sender) -> Option<Problem> {
     let queue = deployment.queue(&sender.queue)?;
     // A nested stack or a macro may add the policy.
-    if deployment.has_more || queue.admits.contains(&sender.service) {
+    if deployment.has_more || queue.admits.perhaps.contains(&sender.service) {
         return None;
     }
     let message = format!(
@@ -54,7 +54,7 @@ pub(super) fn shut_out(deployment: &Deployment, sender: &Sender) -> Option<Probl
          Effect: Allow, Action: [kms:GenerateDataKey, kms:Decrypt], Resource: \"*\", Principal: the service",
     );
     let place = queue.site.place_of(&queue.key);
-    (!key.admits.contains(&service)).then(|| Problem::at(place, message, remedy))
+    (!key.admits.perhaps.contains(&service)).then(|| Problem::at(place, message, remedy))
 }
 
 /// Finds a function of this library that a pipe invokes so that it ignores which messages failed.
@@ -67,11 +67,6 @@ pub(super) fn pipe(deployment: &Deployment, pipe: &Pipe) -> Option<Problem> {
         Some(function) => (function, "as its enrichment"),
         None => (target()?, "with FIRE_AND_FORGET"),
     };
-    let is_queue = match pipe.source.known() {
-        Some(Target::Other(arn)) => arn.contains(":sqs:"),
-        Some(_) => deployment.queue(&pipe.source).is_some(),
-        None => true,
-    };
     let (pipes, function) = (&pipe.site.id, &function.site.id);
     let message = format!("The pipe {pipes} invokes the function {function} {how}.");
     let remedy = Remedy::Advice(
@@ -79,5 +74,14 @@ pub(super) fn pipe(deployment: &Deployment, pipe: &Pipe) -> Option<Problem> {
          Or replace the pipe by an event source mapping.",
     );
     let place = pipe.invocation.place().or(pipe.enrichment.place());
-    is_queue.then(|| Problem::at(place.unwrap_or(&pipe.site.place), message, remedy))
+    let place = place.unwrap_or(&pipe.site.place);
+    may_read_queue(deployment, pipe).then(|| Problem::at(place, message, remedy))
+}
+
+pub(super) fn may_read_queue(deployment: &Deployment, pipe: &Pipe) -> bool {
+    match pipe.source.known() {
+        Some(Target::Other(arn)) => arn.contains(":sqs:"),
+        Some(_) => deployment.queue(&pipe.source).is_some(),
+        None => true,
+    }
 }

@@ -19,10 +19,8 @@ fn is_usual(table: &Table) -> bool {
 
 pub(super) fn ttl_missing(table: &Table) -> Option<Problem> {
     let has_attribute = !table.ttl_attribute.is_missing();
-    if !is_usual(table)
-        || table.is_strongly_consistent.or(false)?
-        || table.ttl_is_enabled.or(has_attribute)?
-    {
+    let is_on = has_attribute && table.ttl_is_enabled.or(true)?;
+    if !is_usual(table) || table.is_strongly_consistent.or(false)? || is_on {
         return None;
     }
     let attribute = below(&table.site.properties, ATTRIBUTE.0);

@@ -1,9 +1,13 @@
 //! What the doctor lacks to judge a deployment.
 
-use super::{Problem, alarms, permissions};
+use super::{Problem, RULES, alarms, senders};
 use crate::consumers::Consumer;
 use crate::field::Field;
-use crate::model::{Deployment, Format, Function, Queue, Site, Table, Unread, literal};
+use crate::iam::EVENT_BRIDGE;
+use crate::model::{
+    Bus, Deployment, Format, Function, Key, Permissions, Pipe, Queue, Sender, Site, Subscriber,
+    Table, Target, Unread, literal,
+};
 use crate::remedy::Remedy;
 
 /// Settings, and whether the doctor lacks them.
@@ -14,10 +18,6 @@ fn values(all: &Deployment) -> Vec<Problem> {
     let mut sites: Vec<(&Site, Settings)> = Vec::new();
     for consumer in all.consumers() {
         sites.push((&consumer.mapping.site, of_mapping(&consumer)));
-        if let Some(function) = consumer.function {
-            let is_skipped = permissions::is_skipped(all, &consumer, function);
-            sites.push((&function.site, vec![("The role", is_skipped)]));
-        }
     }
     let functions = all.consuming_functions();
     sites.extend(functions.map(|it| (&it.site, of_function(all, it))));
@@ -28,6 +28,16 @@ fn values(all: &Deployment) -> Vec<Problem> {
         sites.push((&queue.site, vec![("The alarm", may_be)]));
     }
     sites.extend(all.key_tables().map(|it| (&it.site, of_table(it))));
+    sites.extend(all.keys.iter().map(|it| (&it.site, of_key(all, it))));
+    sites.extend(all.senders.iter().map(|it| (&it.site, of_sender(it))));
+    sites.extend(
+        all.subscribers
+            .iter()
+            .map(|it| (&it.site, of_subscriber(all, it))),
+    );
+    let retention = |it: &Bus| vec![("RetentionPeriodInDays", it.retention_days.is_unknown())];
+    sites.extend(all.buses.iter().map(|it| (&it.site, retention(it))));
+    sites.extend(all.pipes.iter().map(|it| (&it.site, of_pipe(all, it))));
     let advice = match all.format {
         Format::Terraform => EXAMINE_PLAN,
         _ => {
@@ -52,6 +62,9 @@ fn values(all: &Deployment) -> Vec<Problem> {
 fn of_mapping(consumer: &Consumer<'_>) -> Settings {
     let mapping = consumer.mapping;
     let (failures, window) = (&mapping.reports_failures, &mapping.window);
+    let pollers = mapping.pollers.known();
+    let are_pollers_unknown =
+        mapping.pollers.is_unknown() || pollers.is_some_and(|it| it.range().is_none());
     vec![
         ("EventSourceArn", consumer.queue.is_none()),
         ("FunctionName", consumer.function.is_none()),
@@ -59,7 +72,8 @@ fn of_mapping(consumer: &Consumer<'_>) -> Settings {
         ("BatchSize", mapping.batch_size.is_unknown()),
         ("MaximumBatchingWindowInSeconds", window.is_unknown()),
         ("ScalingConfig", mapping.maximum_concurrency.is_unknown()),
-        ("ProvisionedPollerConfig", mapping.pollers.is_unknown()),
+        ("ProvisionedPollerConfig", are_pollers_unknown),
+        ("FilterCriteria", mapping.filter.is_unknown()),
     ]
 }
 
@@ -75,6 +89,16 @@ fn of_function(all: &Deployment, function: &Function) -> Settings {
     let mut settings = vec![
         ("Timeout", function.timeout.is_unknown()),
         ("ReservedConcurrentExecutions", reserved.is_unknown()),
+        (
+            "CapacityProviderConfig",
+            function.capacity_provider.is_unknown(),
+        ),
+        ("DurableConfig", function.durable.is_unknown()),
+        ("Environment", function.has_more_variables),
+        (
+            "The role",
+            is_role_unknown(all, &function.site, &function.permissions),
+        ),
         ("SQS_ONCE_TABLE", has("SQS_ONCE_TABLE") && !has_table),
         ("SQS_ONCE_DLQ_URL", has("SQS_ONCE_DLQ_URL") && !has_queue),
     ];
@@ -88,15 +112,43 @@ fn of_function(all: &Deployment, function: &Function) -> Settings {
     settings
 }
 
+/// Whether the rules on permissions find more if the role of a function or a subscriber has only those that are known.
+fn is_role_unknown(all: &Deployment, site: &Site, permissions: &Permissions) -> bool {
+    let known = permissions.known();
+    if known == *permissions {
+        return false;
+    }
+    let mut less = all.clone();
+    let functions = less.functions.iter_mut();
+    let functions = functions.map(|it| (&it.site, &mut it.permissions));
+    let subscribers = less.subscribers.iter_mut();
+    let subscribers = subscribers.map(|it| (&it.site, &mut it.permissions));
+    for (_, permissions) in functions.chain(subscribers).filter(|(it, _)| *it == site) {
+        permissions.clone_from(&known);
+    }
+    let mut rules = RULES.iter().filter(|rule| OF_ROLES.contains(&rule.id));
+    rules.any(|rule| (rule.check)(&less).len() > (rule.check)(all).len())
+}
+
+const OF_ROLES: [&str; 6] = [
+    "permission-missing",
+    "table-not-granted",
+    "bucket-permission-missing",
+    "key-permission-missing",
+    "key-policy-decides",
+    "bus-permission-missing",
+];
+
 fn of_queue(all: &Deployment, queue: &Queue) -> Settings {
     let id = &queue.site.id;
     let target = &queue.dead_letter_queue;
     let is_target_unknown = !target.is_missing() && all.queue(target).is_none();
     let by_sqs = &queue.is_encrypted_by_sqs;
     let is_key_unknown = queue.kms_key.is_unknown() && queue.key.is_unknown();
-    let mut senders = all.senders.iter();
-    let is_sent_to = senders.any(|it| it.queue.known().is_some_and(|queue| queue.is(id)));
-    let is_policy_unknown = is_sent_to && queue.denies_plain_http.is_unknown();
+    let sends = |it: &&Sender| it.queue.known().is_some_and(|queue| queue.is(id));
+    let mut senders = all.senders.iter().filter(sends);
+    let is_policy_unknown = queue.denies_plain_http.is_unknown()
+        || senders.any(|it| queue.admits.is_unknown(it.service));
     vec![
         ("deadLetterTargetArn", is_target_unknown),
         ("maxReceiveCount", queue.max_receive_count.is_unknown()),
@@ -104,6 +156,8 @@ fn of_queue(all: &Deployment, queue: &Queue) -> Settings {
         ("FifoQueue", queue.is_fifo.is_unknown()),
         ("MessageRetentionPeriod", queue.retention.is_unknown()),
         ("DelaySeconds", queue.delay.is_unknown()),
+        ("FifoThroughputLimit", queue.throughput_limit.is_unknown()),
+        ("DeduplicationScope", queue.deduplication_scope.is_unknown()),
         ("KmsMasterKeyId", is_key_unknown),
         ("SqsManagedSseEnabled", by_sqs.is_unknown()),
         ("The policy", is_policy_unknown),
@@ -112,10 +166,63 @@ fn of_queue(all: &Deployment, queue: &Queue) -> Settings {
 
 fn of_table(table: &Table) -> Settings {
     let is_ttl_unknown = table.ttl_attribute.is_unknown() || table.ttl_is_enabled.is_unknown();
+    let is_key_unknown = table.partition_key.is_unknown() || table.sort_key.is_unknown();
+    let consistency = &table.is_strongly_consistent;
     vec![
-        ("KeySchema", table.partition_key.is_unknown()),
+        ("KeySchema", is_key_unknown),
         ("TimeToLiveSpecification", is_ttl_unknown),
+        ("MultiRegionConsistency", consistency.is_unknown()),
+        ("SSESpecification", table.key.is_unknown()),
         ("DeletionProtectionEnabled", table.is_protected.is_unknown()),
+    ]
+}
+
+/// The policy of a key matters to the roles that use the key, and to the services that send to its queues.
+fn of_key(all: &Deployment, key: &Key) -> Settings {
+    let is_of = |of: &Field<Target>| of.known().is_some_and(|it| it.is(&key.site.id));
+    let is_used = all.consumed_and_dead_letters().any(|it| is_of(&it.key))
+        || all.key_tables().any(|it| is_of(&it.key));
+    let shuts_out = |it: &Sender| {
+        let queue = all.queue(&it.queue);
+        queue.is_some_and(|queue| is_of(&queue.key)) && key.admits.is_unknown(it.service)
+    };
+    let is_unknown = is_used && key.delegates.is_none() || all.senders.iter().any(shuts_out);
+    vec![("KeyPolicy", is_unknown)]
+}
+
+fn of_sender(sender: &Sender) -> Settings {
+    // A rule's target may be anything.
+    let may_be_queue = sender.service != EVENT_BRIDGE;
+    vec![("The queue", may_be_queue && sender.queue.is_unknown())]
+}
+
+fn of_subscriber(all: &Deployment, it: &Subscriber) -> Settings {
+    let sends = all.queue(&it.target).is_some();
+    let is_bus_elsewhere = !it.bus.is_missing() && all.bus(&it.bus).is_none();
+    let is_role_unknown = is_role_unknown(all, &it.site, &it.permissions);
+    vec![
+        ("TargetArn", it.target.is_unknown()),
+        ("EventBusArn", sends && is_bus_elsewhere),
+        ("Type", sends && it.order.is_unknown()),
+        ("OnFailureConfiguration", sends && it.failures.is_unknown()),
+        (
+            "MessageDeduplicationId",
+            sends && it.deduplication_id.is_unknown(),
+        ),
+        ("The role", is_role_unknown),
+    ]
+}
+
+fn of_pipe(all: &Deployment, pipe: &Pipe) -> Settings {
+    if !senders::may_read_queue(all, pipe) {
+        return Vec::new();
+    }
+    let target = all.function(&pipe.target);
+    let is_own = target.is_some_and(Function::uses_sqs_once);
+    vec![
+        ("Enrichment", pipe.enrichment.is_unknown()),
+        ("Target", pipe.target.is_unknown()),
+        ("InvocationType", is_own && pipe.invocation.is_unknown()),
     ]
 }
 

@@ -13,12 +13,13 @@ mod write;
 use crate::error::ReadError;
 use crate::field::{Field, Path, below};
 use crate::iam;
-use crate::model::{Deployment, Form, Format, Site, Target, Unread};
+use crate::model::{Admitted, Deployment, Form, Format, Site, Target, Unread};
 use conditions::{Case, cases};
 pub(crate) use edit::{Change, apply};
 use evaluate::{Evaluator, place, place_at};
 use node::{Entry, Kind, Node};
 use resources::{alarm, kms_key, mapping};
+use serde_json::json;
 use std::collections::BTreeMap;
 use view::View;
 pub(crate) use write::{Style, snippet};
@@ -131,11 +132,10 @@ impl<'a> Template<'a> {
                 "AWS::EventsV2::Subscriber" => {
                     deployment.subscribers.push(self.subscriber(resource))
                 }
-                "AWS::CloudFormation::Stack" | "AWS::Serverless::Application" => {
+                kind if is_stack(kind) => {
                     deployment.has_more = true;
                     deployment.unread.push(unread(entry, &path));
                 }
-                kind if kind.ends_with("::MODULE") => deployment.has_more = true,
                 _ => self.senders(&resource, &mut deployment),
             }
         }
@@ -167,15 +167,20 @@ impl<'a> Template<'a> {
             several => several,
         };
         let named = named.list();
-        let targets: Vec<Field<Target>> = match named.known() {
-            Some(named) => named.iter().map(View::target).collect(),
-            None => vec![Field::Unknown],
+        let targets: Vec<Field<Target>> = match &named {
+            Field::Known(named, _) => named.iter().map(View::target).collect(),
+            Field::Unknown => vec![Field::Unknown],
+            Field::Missing => Vec::new(),
         };
         for view in named.known().into_iter().flatten() {
             let reference = view.reference(&policy.site, Form::Url);
             deployment.references.push(reference);
         }
-        let document = policy.at(&["PolicyDocument"]).json();
+        let document = policy.at(&["PolicyDocument"]);
+        let document = match document.node.is_missing() {
+            true => json!({}),
+            false => document.json(),
+        };
         let statements = policy.at(&["PolicyDocument", "Statement"]).node;
         let place = policy.site.place_of(&statements);
         for queue in &mut deployment.queues {
@@ -186,12 +191,13 @@ impl<'a> Template<'a> {
                 _ => (self.evaluator.target_of(text)).is_none_or(|it| is_queue(&it)),
             };
             if targets.iter().any(|it| it.known().is_some_and(is_queue)) {
-                let denies = iam::denies_plain_http(&document, names);
+                let denies = Field::Known((), place.clone());
+                let denies = denies.and_then(|()| iam::denies_plain_http(&document, names));
                 let admits = iam::admits(&document, &["sqs:SendMessage"], names);
-                queue.has_policy(Field::Known(denies, place.clone()), &admits);
+                queue.has_policy(denies, admits);
             } else if targets.iter().any(|it| it.known().is_none()) {
                 // The policy may be for this queue.
-                queue.has_policy(Field::Unknown, &iam::SERVICES);
+                queue.has_policy(Field::Unknown, Admitted::unknown());
             }
         }
     }
@@ -248,6 +254,12 @@ impl<'a> Template<'a> {
         let resource = self.evaluator.resource(id);
         resource.dig(&["Properties", property]).target()
     }
+}
+
+/// Whether a resource of this type stands for resources of another template.
+fn is_stack(kind: &str) -> bool {
+    let stacks = ["AWS::CloudFormation::Stack", "AWS::Serverless::Application"];
+    stacks.contains(&kind) || kind.ends_with("::MODULE")
 }
 
 /// Whether the source may be a queue. Kinesis and other services have event source mappings too.

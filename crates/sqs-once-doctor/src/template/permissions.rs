@@ -42,7 +42,10 @@ pub(super) fn of_function<'a>(
 /// The permissions of a role, if the template defines it.
 pub(super) fn of_role<'a>(evaluator: &'a Evaluator<'a>, role: &Field<Target>) -> Permissions {
     let Some(id) = evaluator.of_type(role, "AWS::IAM::Role") else {
-        return Permissions::default();
+        return match role.is_missing() {
+            true => Permissions::complete(),
+            false => Permissions::default(),
+        };
     };
     let mut reader = Reader {
         evaluator,
@@ -209,6 +212,14 @@ impl<'a> Reader<'a> {
     }
 
     fn statement(&mut self, view: &View<'a>) {
+        // AWS refuses a statement without these elements.
+        let lacks = |names: &[&str]| names.iter().all(|it| view.get(it).node.is_missing());
+        if lacks(&["Effect"])
+            || lacks(&["Action", "NotAction"])
+            || lacks(&["Resource", "NotResource"])
+        {
+            return;
+        }
         let evaluator = self.evaluator;
         let texts = |name: &str| -> Option<Vec<Option<String>>> {
             let list = view.get(name).list();

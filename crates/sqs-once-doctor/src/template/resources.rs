@@ -7,7 +7,7 @@ use crate::field::{Field, below};
 use crate::iam;
 use crate::model::{
     Alarm, Deployment, Form, Function, Key, Mapping, Metric, Pollers, Queue, Reference, Table,
-    Target,
+    Target, Unread,
 };
 
 impl<'a> Template<'a> {
@@ -42,6 +42,7 @@ impl<'a> Template<'a> {
             reserved_concurrency: property("ReservedConcurrentExecutions").number(),
             environment: Default::default(),
             references: Default::default(),
+            has_more_variables: false,
             has_async_dead_letters: ["DeadLetterQueue", "DeadLetterConfig", "EventInvokeConfig"]
                 .into_iter()
                 .any(|name| !property(name).node.is_missing()),
@@ -54,11 +55,16 @@ impl<'a> Template<'a> {
             _ => None,
         };
         for variables in shared.into_iter().chain([own]) {
+            // No entry has an empty name.
+            function.has_more_variables |= variables.get("").node.is_unknown();
             let Some(node) = variables.node.known() else {
                 continue;
             };
             for entry in node.entries().iter().filter(|_| node.intrinsic().is_none()) {
                 let (name, value) = (&entry.key, variables.get(&entry.key));
+                if value.node.is_missing() {
+                    continue;
+                }
                 function.environment.insert(name.clone(), value.text());
                 function.references.insert(name.clone(), value.target());
             }
@@ -93,9 +99,11 @@ impl<'a> Template<'a> {
                     let mapping = mapping(event, function, queue.target());
                     deployment.mappings.push(mapping);
                 }
-                // SAM creates the queue and its mapping itself.
-                "SNS" if !event.at(&["SqsSubscription"]).node.is_missing() => {
+                // SAM creates the mapping itself, and also the queue if the event names none.
+                "SNS" if event.at(&["SqsSubscription"]).flag().or(false) != Some(false) => {
                     deployment.has_more = true;
+                    let place = event.site.place;
+                    deployment.unread.push(Unread { place, name: id });
                 }
                 _ => {}
             }
@@ -121,21 +129,26 @@ impl<'a> Template<'a> {
             kms_key: at("KmsMasterKeyId").literal(),
             key: self.key(&at("KmsMasterKeyId")),
             denies_plain_http: Field::Missing,
-            admits: Vec::new(),
+            admits: Default::default(),
             site: resource.site,
         }
     }
 
     pub(super) fn table(&self, resource: Resource<'a>) -> Table {
         let at = |name| resource.at(&[name]);
-        let schema = at("KeySchema").items();
-        let key = |kind: &str| {
-            let is_of = |key: &&View<'a>| {
-                let of = key.get("KeyType").literal();
-                of.known().is_some_and(|of| of == kind)
-            };
-            let key = schema.iter().find(is_of)?;
-            Some(key.get("AttributeName").literal())
+        let schema = at("KeySchema");
+        let kind = |key: &View<'a>| key.get("KeyType").literal();
+        let key = |wanted: &str| {
+            let keys = schema.items();
+            let is_wanted = |key: &&View<'a>| kind(key).known().is_some_and(|it| it == wanted);
+            let may_be_wanted = |key: &View<'a>| kind(key).is_unknown();
+            match keys.iter().find(is_wanted) {
+                Some(key) => key.get("AttributeName").literal(),
+                None if schema.node.is_unknown() || keys.iter().any(may_be_wanted) => {
+                    Field::Unknown
+                }
+                None => Field::Missing,
+            }
         };
         let types = at("AttributeDefinitions").items().into_iter();
         let attribute_type = |definition: View<'a>| {
@@ -146,8 +159,8 @@ impl<'a> Template<'a> {
         let consistency = at("MultiRegionConsistency").literal();
         Table {
             name: at("TableName").literal(),
-            partition_key: key("HASH").unwrap_or(Field::Unknown),
-            sort_key: key("RANGE").unwrap_or(Field::Missing),
+            partition_key: key("HASH"),
+            sort_key: key("RANGE"),
             attribute_types: types.filter_map(attribute_type).collect(),
             ttl_attribute: ttl.get("AttributeName").literal(),
             ttl_is_enabled: ttl.get("Enabled").flag(),
@@ -255,7 +268,7 @@ fn metric(alarm: &Resource<'_>, view: &View<'_>, references: &mut Vec<Reference>
                 references.push(queue.reference(&alarm.site, Form::Name));
                 Some(queue.target())
             }
-            None => Some(Field::Unknown),
+            None => name.is_unknown().then_some(Field::Unknown),
         }
     };
     let queue = match view.get("Dimensions").list() {
@@ -275,9 +288,12 @@ pub(super) fn kms_key(resource: Resource<'_>) -> Key {
     let (is_default, document) = (policy.node.is_missing(), policy.json());
     Key {
         // KMS's default policy leaves it to IAM.
-        delegates: is_default || iam::delegates(&document),
+        delegates: match is_default {
+            true => Some(true),
+            false => iam::delegates(&document),
+        },
         admits: match is_default {
-            true => Vec::new(),
+            true => Default::default(),
             false => iam::admits(&document, &iam::ENCRYPT, |_| true),
         },
         site: resource.site,

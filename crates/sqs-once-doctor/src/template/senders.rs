@@ -18,14 +18,19 @@ impl<'a> Template<'a> {
             "AWS::Events::Rule" => (&["Targets"], "Arn", EVENT_BRIDGE),
             _ => return,
         };
-        for one in resource.at(list).items() {
+        let listed = resource.at(list);
+        let listed = match listed.node.is_unknown() {
+            true => vec![listed],
+            false => listed.items(),
+        };
+        for one in listed {
             let protocol = one.get("Protocol").literal();
-            if service == SNS && protocol.known().is_none_or(|it| it != "sqs") {
+            if protocol.known().is_some_and(|it| it != "sqs") {
                 continue;
             }
             let queue = one.get(name);
-            // A rule's target may be anything.
-            if service != EVENT_BRIDGE {
+            // A rule's target may be anything, and so may the endpoint of an unknown protocol.
+            if service == S3 || protocol.known().is_some() {
                 let reference = queue.reference(&resource.site, Form::Arn);
                 deployment.references.push(reference);
             }

@@ -162,13 +162,16 @@ impl<'a> View<'a> {
         match &node.kind {
             Kind::Sequence { items, .. } => {
                 let items = items.iter().enumerate();
-                items
-                    .map(|(at, item)| self.inner(Step::Index(at), item).json())
-                    .collect()
+                let items = items.map(|(at, item)| self.inner(Step::Index(at), item));
+                let items = items.filter(|item| !item.node.is_missing());
+                items.map(|item| item.json()).collect()
             }
             Kind::Mapping { entries, .. } if node.intrinsic().is_none() => {
-                let value = |it: &'a Entry| self.inner((&*it.key).into(), &it.value).json();
-                let pairs = entries.iter().map(|it| (it.key.clone(), value(it)));
+                let pairs = entries.iter().filter_map(|it| {
+                    let value = self.inner((&*it.key).into(), &it.value);
+                    let value = (!value.node.is_missing()).then(|| value.json())?;
+                    Some((it.key.clone(), value))
+                });
                 Value::Object(pairs.collect())
             }
             _ => {

@@ -308,15 +308,7 @@ impl Module<'_> {
                     }
                     ("data", [kind, name]) => {
                         let address = format!("{prefix}data.{kind}.{name}");
-                        let mut value = referred(block.body(), &context, &address, &OF_DATA);
-                        if *kind == "aws_iam_policy_document" {
-                            let (known, unknown) = arguments(block.body(), &context);
-                            let json = policy_document(&known).filter(|_| is_known(&unknown));
-                            if let Value::Object(value) = &mut value {
-                                value.swap_remove("json");
-                                value.extend(json.map(|it| ("json".to_owned(), it.into())));
-                            }
-                        }
+                        let value = referred(block.body(), &context, &address, &OF_DATA);
                         insert(&mut scope, &["data", kind, name], value);
                     }
                     ("module", [name]) => {
@@ -479,6 +471,11 @@ fn referred(body: &Body, context: &Context<'_>, address: &str, computed: &[&str]
         };
         let mut attributes: Map<String, Value> = computed.iter().map(text).collect();
         attributes.retain(|name, _| !unknown.contains_key(name));
+        if address.contains("data.aws_iam_policy_document.") {
+            attributes.swap_remove("json");
+            let json = policy_document(&known).filter(|_| is_known(&unknown));
+            attributes.extend(json.map(|it| ("json".to_owned(), it.into())));
+        }
         attributes.extend(known);
         values.add(instance.key.as_ref(), attributes.into());
     }

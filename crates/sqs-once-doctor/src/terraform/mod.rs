@@ -14,8 +14,7 @@ mod senders;
 
 use crate::error::ReadError;
 use crate::field::{Field, Place};
-use crate::iam;
-use crate::model::{Deployment, Format, Site, Target, Unread};
+use crate::model::{Admitted, Deployment, Format, Site, Target, Unread};
 pub(crate) use configuration::{Spot, is_configuration, is_part};
 use resources::{Resource, Resources, block};
 use serde_json::Value;
@@ -95,10 +94,10 @@ fn deployment(plan: &Value) -> Deployment {
                     (it.dead_letter_queue, it.max_receive_count) = of.redrive();
                 }
                 Some(queue) if queue.is(&it.site.id) => {
-                    it.has_policy(of.denies_plain_http(&it.site.id), &of.admits(&it.site.id));
+                    it.has_policy(of.denies_plain_http(&it.site.id), of.admits(&it.site.id));
                 }
                 // The policy may be for this queue.
-                None if !is_redrive => it.has_policy(Field::Unknown, &iam::SERVICES),
+                None if !is_redrive => it.has_policy(Field::Unknown, Admitted::unknown()),
                 None if it.dead_letter_queue.is_missing() => it.dead_letter_queue = Field::Unknown,
                 _ => {}
             }

@@ -3,7 +3,9 @@
 use super::{Reader, number, policies};
 use crate::field::Field;
 use crate::iam;
-use crate::model::{Alarm, Function, Key, Mapping, Metric, Pollers, Queue, Table, Target};
+use crate::model::{
+    Admitted, Alarm, Function, Key, Mapping, Metric, Pollers, Queue, Table, Target,
+};
 use serde_json::{Value, json};
 
 impl Reader<'_> {
@@ -29,11 +31,13 @@ impl Reader<'_> {
             },
             environment: Default::default(),
             references: Default::default(),
+            has_more_variables: false,
             has_async_dead_letters: !dead_letters.is_missing(),
             durable: self.block("durable_config"),
             permissions: policies::of_role(self, &["role"]),
         };
         let known = self.field(&variables, |value| value.as_object().cloned());
+        function.has_more_variables = known.is_unknown();
         for (name, _) in known.known().into_iter().flatten() {
             let path = [variables[0], variables[1], name];
             let target = self.target(&path);
@@ -126,11 +130,29 @@ impl Reader<'_> {
         }
     }
 
-    /// The resource's policy, a JSON string.
+    /// The resource's policy, a JSON string. A value that only the deployment knows is null.
     pub(super) fn policy(&self) -> Field<Value> {
         match self.reference(&["policy"]) {
             Field::Known(text, _) if text.is_empty() => Field::Missing,
-            text => text.and_then(|text| serde_json::from_str(&text).ok()),
+            text => text.and_then(|text| {
+                let policy: Value = serde_json::from_str(&text).ok()?;
+                Some(self.nulled(policy))
+            }),
+        }
+    }
+
+    fn nulled(&self, value: Value) -> Value {
+        match value {
+            Value::String(text) if text.starts_with("${") && self.resources.is_unknown(&text) => {
+                Value::Null
+            }
+            Value::Array(all) => all.into_iter().map(|it| self.nulled(it)).collect(),
+            Value::Object(entries) => {
+                let entries = entries.into_iter();
+                let entries = entries.map(|(key, value)| (key, self.nulled(value)));
+                Value::Object(entries.collect())
+            }
+            other => other,
         }
     }
 
@@ -138,7 +160,7 @@ impl Reader<'_> {
     pub(super) fn denies_plain_http(&self, address: &str) -> Field<bool> {
         let is_queue = |text: &str| self.resources.named(text).is(address);
         let policy = self.policy();
-        policy.and_then(|policy| Some(iam::denies_plain_http(&policy, is_queue)))
+        policy.and_then(|policy| iam::denies_plain_http(&policy, is_queue))
     }
 
     pub(super) fn queue(&self) -> Queue {
@@ -181,7 +203,13 @@ impl Reader<'_> {
                 Field::Known(name, _) if name.is_empty() => Field::Missing,
                 other => other,
             },
-            ttl_is_enabled: self.flag(&["ttl", "enabled"]),
+            ttl_is_enabled: match self.flag(&["ttl", "enabled"]) {
+                // The provider's default.
+                Field::Missing if self.block("ttl").known().is_some() => {
+                    Field::Known(false, self.place())
+                }
+                enabled => enabled,
+            },
             is_protected: self.flag(&["deletion_protection_enabled"]),
             is_strongly_consistent: self
                 .text(&["replica", "consistency_mode"])
@@ -196,22 +224,24 @@ impl Reader<'_> {
     }
 
     pub(super) fn kms_key(&self) -> Key {
-        let policy = self.reference(&["policy"]);
-        let parsed: Option<Value> = policy.known().and_then(|it| serde_json::from_str(it).ok());
         // A resource of its own may set the policy.
         let mut others = self.resources.all.iter();
         let is_elsewhere =
             others.any(|it| matches!(it.kind, "aws_kms_key_policy" | "aws_kms_grant"));
+        let (delegates, admits) = match self.policy() {
+            _ if is_elsewhere => (None, Admitted::unknown()),
+            // KMS's default policy leaves it to IAM.
+            Field::Missing => (Some(true), Admitted::default()),
+            Field::Unknown => (None, Admitted::unknown()),
+            Field::Known(policy, _) => {
+                let admits = iam::admits(&policy, &iam::ENCRYPT, |_| true);
+                (iam::delegates(&policy), admits)
+            }
+        };
         Key {
             site: self.site(),
-            // KMS's default policy leaves it to IAM.
-            delegates: !is_elsewhere
-                && (policy.is_missing() || parsed.as_ref().is_some_and(iam::delegates)),
-            admits: match (policy, parsed) {
-                (Field::Missing, _) if !is_elsewhere => Vec::new(),
-                (_, Some(policy)) if !is_elsewhere => iam::admits(&policy, &iam::ENCRYPT, |_| true),
-                _ => iam::SERVICES.to_vec(),
-            },
+            delegates,
+            admits,
         }
     }
 

@@ -3,14 +3,14 @@
 use super::{Reader, policies};
 use crate::field::Field;
 use crate::iam::{self, EVENT_BRIDGE, S3, SNS};
-use crate::model::{Bus, Form, Pipe, Reference, Sender, Subscriber, Target};
+use crate::model::{Admitted, Bus, Form, Pipe, Reference, Sender, Subscriber, Target};
 use serde_json::Value;
 
 impl Reader<'_> {
     /// What a subscription, a bucket or a rule sends to.
     pub(super) fn senders(&self) -> Vec<Sender> {
         let (service, queues) = match self.resource.kind {
-            "aws_sns_topic_subscription" if self.is_of_queue() => {
+            "aws_sns_topic_subscription" if self.may_be_of_queue() => {
                 (SNS, vec![self.target(&["endpoint"])])
             }
             "aws_cloudwatch_event_target" => (EVENT_BRIDGE, vec![self.target(&["arn"])]),
@@ -20,8 +20,12 @@ impl Reader<'_> {
                     let arn = block["queue_arn"].as_str().map(str::to_owned);
                     self.named(Field::Known((), self.place()).and_then(|()| arn))
                 };
-                let blocks = blocks.known().into_iter().flatten();
-                (S3, blocks.map(queue).collect())
+                let several = match &blocks {
+                    Field::Known(blocks, _) => blocks.iter().map(queue).collect(),
+                    Field::Missing => Vec::new(),
+                    Field::Unknown => vec![Field::Unknown],
+                };
+                (S3, several)
             }
             _ => return Vec::new(),
         };
@@ -60,20 +64,24 @@ impl Reader<'_> {
         protocol.known().is_some_and(|it| it == "sqs")
     }
 
+    fn may_be_of_queue(&self) -> bool {
+        let protocol = self.text(&["protocol"]);
+        protocol.known().is_none_or(|it| it == "sqs")
+    }
+
     /// The resource that a text names.
     fn named(&self, text: Field<String>) -> Field<Target> {
         text.and_then(|it| (!self.resources.is_unknown(&it)).then(|| self.resources.named(&it)))
     }
 
-    /// The services to which the resource's policy may allow to send to the queue at `address`.
-    pub(super) fn admits(&self, address: &str) -> Vec<&'static str> {
+    /// The services to which the resource's policy allows to send to the queue at `address`.
+    pub(super) fn admits(&self, address: &str) -> Admitted {
         let is_queue = |text: &str| self.resources.named(text).is(address);
-        let policy = self.policy();
-        if policy.is_missing() {
-            return Vec::new();
+        match self.policy() {
+            Field::Missing => Admitted::default(),
+            Field::Unknown => Admitted::unknown(),
+            Field::Known(policy, _) => iam::admits(&policy, &["sqs:SendMessage"], is_queue),
         }
-        let policy = policy.known().unwrap_or(&Value::Null);
-        iam::admits(policy, &["sqs:SendMessage"], is_queue)
     }
 
     /// The resource's reference to a queue.

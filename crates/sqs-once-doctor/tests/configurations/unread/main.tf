@@ -38,3 +38,33 @@ resource "aws_lambda_event_source_mapping" "orders" {
   function_name           = aws_lambda_function.charge.arn
   function_response_types = ["ReportBatchItemFailures"]
 }
+
+resource "aws_sns_topic_subscription" "orders" {
+  topic_arn = "arn:aws:sns:eu-central-1:123456789012:orders"
+  protocol  = "sqs"
+  endpoint  = module.queue.queue_arn
+}
+
+resource "aws_s3_bucket_notification" "orders" {
+  bucket = "orders"
+  queue {
+    queue_arn = module.queue.queue_arn
+    events    = ["s3:ObjectCreated:*"]
+  }
+}
+
+variable "invocation_type" {
+  type = string
+}
+
+resource "aws_pipes_pipe" "orders" {
+  role_arn = "arn:aws:iam::123456789012:role/pipe"
+  source   = module.queue.queue_arn
+  target   = aws_lambda_function.charge.arn
+
+  target_parameters {
+    lambda_function_parameters {
+      invocation_type = var.invocation_type
+    }
+  }
+}
