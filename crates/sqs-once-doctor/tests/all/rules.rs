@@ -101,7 +101,7 @@ fn rules(source: &Source) -> Vec<&'static str> {
 }
 
 /// A template's YAML as JSON, with the long forms of functions.
-fn as_json(node: &saphyr::YamlOwned) -> Value {
+pub(crate) fn as_json(node: &saphyr::YamlOwned) -> Value {
     match node {
         YamlOwned::Value(ScalarOwned::String(text)) => json!(text),
         YamlOwned::Value(ScalarOwned::Integer(number)) => json!(number),
