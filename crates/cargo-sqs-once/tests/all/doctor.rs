@@ -9,11 +9,11 @@ const TEMPLATE: &str = "\
 Resources:
   Policy:
     Type: AWS::SQS::QueuePolicy
-    Properties: { Queues: [!Ref Orders], PolicyDocument: !ImportValue OnlyOverTls }
+    Properties: { Queues: [!Ref Orders], PolicyDocument: { Statement: { Effect: Deny, Principal: '*', Action: 'sqs:*', Resource: '*', Condition: { Bool: { aws:SecureTransport: false } } } } }
   Dead: { Type: AWS::SQS::Queue, Properties: { MessageRetentionPeriod: 1209600 } }
-  DeadPolicy: { Type: AWS::SQS::QueuePolicy, Properties: { Queues: [!Ref Dead], PolicyDocument: !ImportValue TLS } }
+  DeadPolicy: { Type: AWS::SQS::QueuePolicy, Properties: { Queues: [!Ref Dead], PolicyDocument: { Statement: { Effect: Deny, Principal: '*', Action: 'sqs:*', Resource: '*', Condition: { Bool: { aws:SecureTransport: false } } } } } }
   Alarm: { Type: AWS::CloudWatch::Alarm, Properties: { Dimensions: [{ Name: QueueName, Value: !GetAtt Dead.QueueName }],
-    MetricName: ApproximateNumberOfMessagesVisible, ComparisonOperator: GreaterThanThreshold, Threshold: 0 } }
+    Namespace: AWS/SQS, MetricName: ApproximateNumberOfMessagesVisible, ComparisonOperator: GreaterThanThreshold, Threshold: 0 } }
   Charge:
     Type: AWS::Serverless::Function
     Properties:
@@ -74,8 +74,7 @@ template.yaml:20:3: warning: The queue Orders's visibility timeout is 30 s (the 
 
 #[test]
 fn a_note_is_shown_and_fails_nothing() {
-    let allow = "{ Statement: [{ Effect: Allow }] }";
-    let allows = TEMPLATE.replace("!ImportValue OnlyOverTls", allow);
+    let allows = TEMPLATE.replacen("Effect: Deny", "Effect: Allow", 1);
     let run = doctor(&project(&allows), &["--fix"]);
     run.assert_done();
     run.shows("template.yaml:20:3: note: The queue Orders accepts requests without TLS.");
