@@ -185,6 +185,16 @@ pub(crate) const SNS: &str = "sns.amazonaws.com";
 pub(crate) const S3: &str = "s3.amazonaws.com";
 pub(crate) const EVENT_BRIDGE: &str = "events.amazonaws.com";
 
+impl Admitted {
+    /// What a policy admits that only the deployment knows.
+    pub(crate) fn unknown() -> Self {
+        Self {
+            surely: Vec::new(),
+            perhaps: SERVICES.to_vec(),
+        }
+    }
+}
+
 /// Whether a value, or one of several, is of this kind. One that is unknown before the deployment counts.
 fn any(value: Option<&Value>, is: &dyn Fn(&str) -> bool) -> bool {
     let mut all = value.into_iter().flat_map(one_or_many);

@@ -1,7 +1,6 @@
 //! The parts of a deployment that the rules examine, independent of the source format.
 
 use crate::field::{Field, Path, Place, below};
-use crate::iam;
 use crate::manifest::Manifest;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -401,14 +400,6 @@ pub struct Admitted {
 }
 
 impl Admitted {
-    /// What a policy admits that only the deployment knows.
-    pub(crate) fn unknown() -> Self {
-        Self {
-            surely: Vec::new(),
-            perhaps: iam::SERVICES.to_vec(),
-        }
-    }
-
     /// Whether only the deployment knows if this service is admitted.
     pub(crate) fn is_unknown(&self, service: &str) -> bool {
         self.perhaps.contains(&service) && !self.surely.contains(&service)
