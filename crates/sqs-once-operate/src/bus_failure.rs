@@ -27,7 +27,7 @@ pub struct FailedEvent {
 }
 
 impl BusFailure {
-    /// Reads the record. Its bus alone decides: a record that lacks something else is no event either.
+    /// Reads the record. Its bus alone decides: a record without the other fields is not an event either.
     pub(crate) fn from_body(body: &str) -> Option<Self> {
         let record: Value = serde_json::from_str(body).ok()?;
         let bus_arn = text(&record, "busArn");

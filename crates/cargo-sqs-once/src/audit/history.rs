@@ -50,7 +50,7 @@ pub(super) struct Histories {
     pub(super) ended: u64,
     /// Messages whose last line says that they return.
     pub(super) returned: u64,
-    /// Messages whose last line says that they are terminal.
+    /// Messages with a last line of the outcome terminal.
     pub(super) terminal: u64,
     /// Lines without a key.
     pub(super) without_key: u64,

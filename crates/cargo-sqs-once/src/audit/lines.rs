@@ -61,7 +61,7 @@ pub(super) struct End {
     pub(super) message: u64,
     /// Milliseconds since the epoch.
     pub(super) at: u64,
-    /// Of a message that has a key.
+    /// `None` if the line has no key.
     pub(super) key: Option<Key>,
     pub(super) outcome: Outcome,
     /// The number of its code.

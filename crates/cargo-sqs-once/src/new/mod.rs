@@ -135,9 +135,9 @@ fn repository() -> Option<String> {
         own.split_once("(git+")?.1.strip_suffix(')')
     });
     let (url, commit) = source?.rsplit_once('#')?;
-    // A branch or tag stands behind the `?`. The commit is exact.
+    // The `?` begins a branch or tag. The commit is exact.
     let url = url.split('?').next()?;
-    // A user's name in a web address may be a token, which does not belong into a manifest.
+    // A user's name in a web address may be a token, which does not belong in a manifest.
     let has_user = url.starts_with("http") && url.contains('@');
     (!has_user).then(|| format!("{url}#{commit}"))
 }

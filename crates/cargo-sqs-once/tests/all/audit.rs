@@ -66,7 +66,7 @@ fn judged(project: &Project, arguments: &[&str]) -> Value {
     serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{}", run.stderr))
 }
 
-/// How many the verdict says hold and are violated, and how many are not judged for want of what.
+/// The numbers of a verdict: what holds, what is violated, and each gap with what is missing.
 #[track_caller]
 fn counts(
     project: &Project,

@@ -750,7 +750,7 @@ async fn the_replay_is_printed_for_a_queue_of_reports_alone() {
     assert_eq!(window, r#"{"PointType":"HORIZON"}"#);
 }
 
-/// The reason of its first message is another one than that of those behind it.
+/// Its first message has another reason than the later ones.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_group_is_listed_redriven_and_dropped_as_a_whole() {
     let account = Account::empty().await;

@@ -256,7 +256,7 @@ impl<'a> Template<'a> {
     }
 }
 
-/// Whether a resource of this type stands for resources of another template.
+/// Whether a resource of this type contains the resources of another template.
 fn is_stack(kind: &str) -> bool {
     let stacks = ["AWS::CloudFormation::Stack", "AWS::Serverless::Application"];
     stacks.contains(&kind) || kind.ends_with("::MODULE")

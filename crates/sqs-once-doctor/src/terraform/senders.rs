@@ -10,7 +10,7 @@ impl Reader<'_> {
     /// What a subscription, a bucket or a rule sends to.
     pub(super) fn senders(&self) -> Vec<Sender> {
         let (service, queues) = match self.resource.kind {
-            "aws_sns_topic_subscription" if self.may_be_of_queue() => {
+            "aws_sns_topic_subscription" if self.is_of_queue() != Some(false) => {
                 (SNS, vec![self.target(&["endpoint"])])
             }
             "aws_cloudwatch_event_target" => (EVENT_BRIDGE, vec![self.target(&["arn"])]),
@@ -59,14 +59,10 @@ impl Reader<'_> {
         }
     }
 
-    fn is_of_queue(&self) -> bool {
+    /// Whether a subscription sends to a queue. `None` if only the deployment knows its protocol.
+    fn is_of_queue(&self) -> Option<bool> {
         let protocol = self.text(&["protocol"]);
-        protocol.known().is_some_and(|it| it == "sqs")
-    }
-
-    fn may_be_of_queue(&self) -> bool {
-        let protocol = self.text(&["protocol"]);
-        protocol.known().is_none_or(|it| it == "sqs")
+        protocol.known().map(|it| it == "sqs")
     }
 
     /// The resource that a text names.
@@ -90,7 +86,9 @@ impl Reader<'_> {
             "aws_lambda_event_source_mapping" if self.may_be_sqs() => {
                 (&["event_source_arn"], Form::Arn)
             }
-            "aws_sns_topic_subscription" if self.is_of_queue() => (&["endpoint"], Form::Arn),
+            "aws_sns_topic_subscription" if self.is_of_queue() == Some(true) => {
+                (&["endpoint"], Form::Arn)
+            }
             "aws_sqs_queue" | "aws_sqs_queue_redrive_policy" => (&["redrive_policy"], Form::Arn),
             "aws_cloudwatch_metric_alarm" => (&["dimensions", "QueueName"], Form::Name),
             "aws_sqs_queue_policy" => (&["queue_url"], Form::Url),

@@ -88,7 +88,7 @@ fn targets() -> [Target; 2] {
 const STALE: &str = "ExecutionAlreadyExists";
 /// An answer of Lambda's that names no execution, and a list without it.
 const UNLISTED: &str = "unlisted";
-/// A start that is none of a name.
+/// A start whose name does not keep it from happening twice.
 const EXPRESS: &str = "express";
 
 #[derive(Debug)]
