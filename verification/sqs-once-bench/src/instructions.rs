@@ -20,9 +20,15 @@ use crate::process::{Orders, Process};
 use crate::shape::Shape;
 use crate::table::{LATENCY, Table};
 
-/// By how many percent a count may exceed the recorded one. Repeated counts of one binary differ by less than 1
-/// percent.
+/// By how many percent a record's count may exceed the recorded one. On an idle machine, repeated counts of one binary
+/// differ by less than 1 percent.
 const TOLERANCE: u64 = 2;
+
+/// The same for a cold start. A machine that stalls makes it open more connections.
+const TOLERANCE_OF_COLD_START: u64 = 11;
+
+/// How often a count that exceeds the recorded one is taken. The smallest counts.
+const ATTEMPTS: usize = 6;
 
 /// A root certificate, and how many copies of it the function reads: about as many roots as Lambda's Linux has. Parsing
 /// them is a large part of a cold start, and the machine's own roots change with its packages.
@@ -93,12 +99,15 @@ pub fn check() -> Result<(Vec<String>, bool)> {
     for case in CASES {
         let recorded = recorded.instructions.get(case.0).copied();
         let mut count = counter.count(case)?;
-        if exceeds(count, recorded) {
-            // Requests cost more instructions on a machine that stalls.
+        // A machine that stalls raises a count, by up to 5 percent: entries that would share a request miss each other.
+        for _ in 1..ATTEMPTS {
+            if !exceeds(case.1, count, recorded) {
+                break;
+            }
             count = count.min(counter.count(case)?);
         }
-        all_hold &= !exceeds(count, recorded);
-        lines.push(verdict(case.0, count, recorded));
+        all_hold &= !exceeds(case.1, count, recorded);
+        lines.push(verdict(case, count, recorded));
     }
     if !all_hold {
         lines.push(format!(
@@ -131,19 +140,26 @@ pub fn record() -> Result<Vec<String>> {
     Ok(lines)
 }
 
-fn exceeds(count: u64, recorded: Option<u64>) -> bool {
-    recorded.is_none_or(|recorded| count * 100 > recorded * (100 + TOLERANCE))
+fn tolerance(kind: Kind) -> u64 {
+    match kind {
+        Kind::ColdStart => TOLERANCE_OF_COLD_START,
+        Kind::New | Kind::Duplicate | Kind::Failing => TOLERANCE,
+    }
 }
 
-fn verdict(name: &str, count: u64, recorded: Option<u64>) -> String {
+fn exceeds(kind: Kind, count: u64, recorded: Option<u64>) -> bool {
+    recorded.is_none_or(|recorded| count * 100 > recorded * (100 + tolerance(kind)))
+}
+
+fn verdict((name, kind, ..): Case, count: u64, recorded: Option<u64>) -> String {
     let Some(old) = recorded else {
         return format!("BROKEN {name}: {count} instructions, nothing is recorded");
     };
     let percent = (count as f64 / old as f64 - 1.0) * 100.0;
     let line = format!("{name}: {count} instructions, recorded {old} ({percent:+.1} %)");
-    if exceeds(count, recorded) {
+    if exceeds(kind, count, recorded) {
         format!("BROKEN {line}")
-    } else if count * 100 < old * (100 - TOLERANCE) {
+    } else if count * 100 < old * (100 - tolerance(kind)) {
         format!("holds  {line}; record that it fell: {RECORD}")
     } else {
         format!("holds  {line}")
@@ -270,24 +286,26 @@ fn refused(event: &[u8]) -> Arc<[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{exceeds, verdict};
+    use super::{Kind, exceeds, verdict};
 
     #[test]
     fn a_count_may_exceed_the_recorded_one_by_2_percent_and_one_that_falls_by_more_is_to_be_recorded()
      {
-        for (count, recorded, is_too_much, is_to_be_recorded) in [
-            (1020, Some(1000), false, false),
-            (1021, Some(1000), true, false),
-            (980, Some(1000), false, false),
-            (979, Some(1000), false, true),
-            (1, None, true, false),
+        for (kind, count, recorded, is_too_much, is_to_be_recorded) in [
+            (Kind::New, 1020, Some(1000), false, false),
+            (Kind::New, 1021, Some(1000), true, false),
+            (Kind::New, 980, Some(1000), false, false),
+            (Kind::New, 979, Some(1000), false, true),
+            (Kind::New, 1, None, true, false),
+            (Kind::ColdStart, 1110, Some(1000), false, false),
+            (Kind::ColdStart, 1111, Some(1000), true, false),
         ] {
             assert_eq!(
-                exceeds(count, recorded),
+                exceeds(kind, count, recorded),
                 is_too_much,
                 "{count} {recorded:?}"
             );
-            let line = verdict("record", count, recorded);
+            let line = verdict(("record", kind, 1, 0, 1), count, recorded);
             assert_eq!(line.starts_with("BROKEN"), is_too_much, "{line}");
             assert_eq!(line.contains("--record"), is_to_be_recorded, "{line}");
         }
