@@ -16,6 +16,7 @@ mod correlation;
 mod dead_letters;
 mod deadline;
 mod decoders;
+mod dropped;
 mod envelopes;
 mod error_types;
 mod events;

@@ -145,6 +145,18 @@ impl TestStore {
         self.set(|all| all.reads.time = Arc::new(time))
     }
 
+    /// Carries each request out after this time, and answers after as much again.
+    pub(crate) fn each_way_takes(&self, time: Duration) -> Self {
+        self.claims_take(move |_| time);
+        self.settlements_take(move |_| time);
+        self.reads_take(move |_| time);
+        self.set(|all| {
+            all.claims.answers = Arc::new(move |_| Ok(time));
+            all.settlements.answers = Arc::new(move |_| Ok(time));
+            all.reads.answers = Arc::new(move |_| Ok(time));
+        })
+    }
+
     /// Carries claims out, and answers after this time, or with this error.
     pub(crate) fn claims_answered(
         &self,
