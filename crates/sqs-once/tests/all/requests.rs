@@ -9,7 +9,8 @@ use crate::support::{
     Bench, Notes, Order, SECOND, Tested, handling, in_groups, keys, noting, order, with,
 };
 use serde_json::{Value, json};
-use sqs_once::body::{DecodeError, Envelope, Opened};
+use sqs_once::HandlerError;
+use sqs_once::body::{AsyncDecode, DecodeError, Envelope, Opened};
 use sqs_once::extract::Message;
 use sqs_once::store::Settling;
 use tokio::time::{Instant, sleep};
@@ -227,4 +228,44 @@ async fn at_the_deadline_completions_wait_for_no_write_that_hangs() {
     });
     let bench = bench.with_consumer(|it| it.concurrency(25));
     assert_eq!(bench.run(keys(26)).await, ["m-0", "m-25"]);
+}
+
+/// Handlers that end one by one while a completion is under way.
+#[tokio::test(start_paused = true)]
+async fn completions_that_come_while_a_request_is_under_way_share_the_next() {
+    let bench = handling(async |order: Order| {
+        let at: u32 = order.id[1..].parse().unwrap();
+        sleep(at * ROUND_TRIP / 10).await;
+    });
+    bench.store.settlements_take(|_| 10 * ROUND_TRIP);
+    assert_eq!(bench.run(keys(20)).await, [""; 0]);
+    let expected = [("claim", 20), ("settle", 1), ("settle", 19)];
+    assert_eq!(bench.store.take_calls(), expected);
+}
+
+/// Payloads that arrive one by one while a claim is under way.
+#[tokio::test(start_paused = true)]
+async fn claims_that_come_while_a_request_is_under_way_share_the_next() {
+    let consumer = sqs_once::Handler::decode(Fetched)
+        .key(|order: &Order| order.id.clone())
+        .call(async |_: Order| ());
+    let bench = Bench::new().on(consumer);
+    bench.store.claims_take(|_| 10 * ROUND_TRIP);
+    let bench = bench.with_consumer(|it| it.concurrency(20));
+    assert_eq!(bench.run(keys(20)).await, [""; 0]);
+    let calls = bench.store.take_calls().into_iter();
+    let claimed: Vec<_> = calls.filter(|(call, _)| *call == "claim").collect();
+    assert_eq!(claimed, [("claim", 1), ("claim", 19)]);
+}
+
+/// Takes as many milliseconds as the order's number.
+struct Fetched;
+
+impl AsyncDecode<Order> for Fetched {
+    async fn decode(&self, body: &str, _: &Message) -> Result<Order, HandlerError> {
+        let order: Order = serde_json::from_str(body)?;
+        let at: u32 = order.id[1..].parse()?;
+        sleep(at * ROUND_TRIP / 10).await;
+        Ok(order)
+    }
 }
