@@ -295,9 +295,10 @@ impl<'a> Invocation<'a> {
             let token = IdempotencyToken::of(&rules.namespace, &key);
             let work = work(token, transaction.as_ref().map(|open| open.handle()))?;
             let work = running.clone().scope(work);
-            let ended = in_time(work, attempt.until()).await;
+            let _renewals = attempt.renewals(&running).await;
+            let ended = in_time(work, &running, attempt.until()).await;
             // If `run` returned earlier, the caller would ask for the next event while the code runs.
-            attempt.held_while(&running).await;
+            running.ended().await;
             match ended {
                 // Rolls a transaction back.
                 None => Err(RunError::Cancelled),
@@ -336,12 +337,17 @@ impl<'a> Invocation<'a> {
 /// was frozen: after the deadline the work must not be polled again.
 async fn in_time<T>(
     work: impl Future<Output = T>,
+    running: &Running,
     until: Until<'_>,
 ) -> Option<Result<T, Box<dyn Any + Send>>> {
     let mut work = pin!(AssertUnwindSafe(work).catch_unwind());
-    let in_time = poll_fn(|context| match until.has_come() {
-        true => Poll::Ready(None),
-        false => work.as_mut().poll(context).map(Some),
+    let in_time = poll_fn(|context| {
+        // Before it looks at the clock, because the work may block, and the process may be frozen in between.
+        let _polled = running.polled();
+        match until.has_come() {
+            true => Poll::Ready(None),
+            false => work.as_mut().poll(context).map(Some),
+        }
     });
     timeout_at(until.at, in_time).await.ok().flatten()
 }

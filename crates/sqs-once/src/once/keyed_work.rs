@@ -1,9 +1,11 @@
 //! One claim, from its request to its settlement.
 
-use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::task::{JoinHandle, yield_now};
+use tokio::time::{Instant, sleep_until};
+use tracing::Instrument;
 
 use crate::handler::Running;
 use crate::idempotency::{
@@ -15,6 +17,9 @@ use crate::store::{Claim, StoreError};
 use crate::time::Timestamp;
 
 use super::error::RunError;
+
+/// How long the end of work may take that ends after its deadline.
+const LATE: Duration = Duration::from_secs(1);
 
 pub(super) struct KeyedWork<'a> {
     rules: &'a KeyRules,
@@ -133,27 +138,29 @@ impl<'a> KeyedWork<'a> {
         }
     }
 
-    /// Waits until code of the work has ended. Renews the lease meanwhile.
-    pub(super) async fn held_while(&self, code: &Running) {
-        let claim = (self.claim.id.clone(), self.claim.owner);
-        let running = || match code.count() {
-            0 => Vec::new(),
-            _ => vec![claim.clone()],
+    /// Renews the lease from the deadline on while code of the work runs.
+    pub(super) async fn renewals(&self, running: &Running) -> Renewals {
+        let renew = || {
+            let (driver, deadline) = (self.rules.driver.clone(), self.deadline);
+            let (claim, code) = ((self.claim.id.clone(), self.claim.owner), running.clone());
+            let renew = async move {
+                // The work is not polled any more from then on.
+                sleep_until(deadline.cancel_at).await;
+                let running = || match code.executes() {
+                    true => vec![claim.clone()],
+                    false => Vec::new(),
+                };
+                driver.renew(deadline, running, |_| {}).await;
+            };
+            tokio::spawn(renew.in_current_span())
         };
-        let renewals = async {
-            if self.rules.claims_before() {
-                self.rules
-                    .driver
-                    .renew(self.deadline, running, |_| {})
-                    .await;
-            }
-            pending::<()>().await;
+        let renewals = Renewals {
+            running: running.clone(),
+            task: self.rules.claims_before().then(renew),
         };
-        tokio::select! {
-            biased;
-            () = code.ended() => {}
-            () = renewals => {}
-        }
+        // Tokio polls a new task on this thread, so work that blocks the thread would keep it from its first poll.
+        yield_now().await;
+        renewals
     }
 
     fn is_late(&self) -> bool {
@@ -171,7 +178,8 @@ impl<'a> KeyedWork<'a> {
         ending: PendingSettlement,
         tries: usize,
     ) -> Result<Conclusion, StoreError> {
-        let until = self.deadline.answer_by;
+        // Work that ends late still has its lease, or its transaction.
+        let until = self.deadline.answer_by.max(Instant::now() + LATE);
         let send = |ending| async {
             let sent = self.rules.driver.conclude_one(ending, until).await;
             let bits = match &sent.answer {
@@ -182,5 +190,23 @@ impl<'a> KeyedWork<'a> {
         };
         let retries = Retries::new(until).at_most(tries);
         retries.settle(ending, send).await.answer
+    }
+}
+
+/// The renewals of a lease. They have a task of their own: the code may block the task that runs the work, and the caller
+/// may drop the work while code that it started goes on.
+pub(super) struct Renewals {
+    running: Running,
+    /// `None` if nothing was claimed.
+    task: Option<JoinHandle<()>>,
+}
+
+impl Drop for Renewals {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task
+            && !self.running.executes()
+        {
+            task.abort();
+        }
     }
 }

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sqs_once::consumer::Margins;
-use sqs_once::once::RunError;
+use sqs_once::once::{Once, RunError};
 use sqs_once::store::{Item, Status, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation, Record};
 use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError, spawn_blocking};
 use tokio::task::yield_now;
-use tokio::time::advance;
+use tokio::time::{advance, sleep, timeout};
 
-use crate::support::{self, SECOND, gate, invoke, named, one, until, values};
+use crate::support::{self, SECOND, gate, invoke, named, on_two_threads, one, until, values};
 
 fn blocking(code: impl Fn() + Clone + Send + Sync + 'static) -> Handler {
     values().call(move |_: Value| {
@@ -199,4 +199,96 @@ async fn work_without_sqs_keeps_its_key_while_its_code_runs() {
     };
     let (ran, ()) = tokio::join!(run, meanwhile);
     assert!(matches!(ran, Err(RunError::Cancelled)), "{ran:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_without_sqs_keeps_its_key_while_its_code_runs_though_its_caller_drops_it() {
+    let (tell, code) = gate();
+    let bench = support::Bench::new();
+    let idempotency = bench.idempotency();
+    let until = idempotency.until(bench.deadline());
+    let run = until.run("a", || async {
+        Ok::<_, HandlerError>(spawn_blocking(code).await?)
+    });
+    tokio::select! {
+        biased;
+        _ = run => panic!("the code still runs"),
+        () = passes(1) => {}
+    }
+    passes(60).await;
+    let again = async || {
+        let later = idempotency.until(bench.deadline());
+        let nothing = || async { Ok::<_, HandlerError>(()) };
+        later.run("a", nothing).await
+    };
+    let early = again().await;
+    assert!(
+        matches!(early, Err(RunError::InProgress { .. })),
+        "{early:?}"
+    );
+    tell.send(()).unwrap();
+    let free = || {
+        let item = bench.store.item("a").unwrap();
+        item.lease_until < Some(bench.clock.now())
+    };
+    while !free() {
+        passes(1).await;
+    }
+    let late = again().await;
+    assert!(matches!(late, Ok(Once::Processed(()))), "{late:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_without_sqs_that_succeeds_is_completed_though_its_code_ends_after_the_deadline() {
+    let (tell, code) = gate();
+    let bench = support::Bench::new();
+    let idempotency = bench.idempotency();
+    let until = idempotency.until(bench.deadline());
+    let run = until.run("a", || async {
+        drop(spawn_blocking(code));
+        Ok::<_, HandlerError>(())
+    });
+    let ends = async {
+        passes(60).await;
+        tell.send(()).unwrap();
+    };
+    let (ran, ()) = tokio::join!(run, ends);
+    assert!(matches!(ran, Ok(Once::Processed(()))), "{ran:?}");
+    assert_eq!(bench.store.item("a").unwrap().status, Status::Completed);
+}
+
+/// Real threads and real time.
+#[test]
+fn work_without_sqs_keeps_its_key_while_it_blocks_its_own_task() {
+    let (tell, code) = gate();
+    on_two_threads(async {
+        let bench = support::Bench::with_timeout(SECOND / 4);
+        let (idempotency, deadline) = (bench.idempotency(), bench.deadline());
+        let blocking = idempotency.clone();
+        let ended = tokio::spawn(async move {
+            let blocks = || async move {
+                code();
+                Ok::<_, HandlerError>(())
+            };
+            blocking.until(deadline).run("a", blocks).await.map(drop)
+        });
+        let lease_until = || bench.store.item("a").and_then(|item| item.lease_until);
+        while lease_until().is_none() {
+            sleep(SECOND / 100).await;
+        }
+        bench.clock.advance(60 * SECOND);
+        let renewed = async {
+            while lease_until() < Some(bench.clock.now()) {
+                sleep(SECOND / 100).await;
+            }
+        };
+        let renewed = timeout(10 * SECOND, renewed).await;
+        renewed.expect("the lease is renewed");
+        let later = idempotency.until(bench.deadline() + SECOND);
+        let ran = later.run("a", || async { Ok::<_, HandlerError>(()) });
+        let ran = ran.await;
+        assert!(matches!(ran, Err(RunError::InProgress { .. })), "{ran:?}");
+        tell.send(()).unwrap();
+        ended.await.unwrap().unwrap();
+    });
 }
