@@ -98,8 +98,21 @@ impl Retries {
     where
         S: Future<Output = (Sent, u128)>,
     {
+        let commits_work = ending.commits_work();
+        let mut unanswered = None;
         loop {
-            let (sent, bits) = send(ending).await;
+            let (mut sent, bits) = send(ending).await;
+            if let Err(error) = &sent.answer
+                && commits_work
+            {
+                match (error.kind(), &unanswered) {
+                    (StoreErrorKind::Unanswered, _) => unanswered = Some(error.clone()),
+                    // Only the store itself can refuse the work for good.
+                    (StoreErrorKind::Other, _) | (_, None) => {}
+                    // It does not tell whether the earlier copy was carried out.
+                    (_, Some(earlier)) => sent.answer = Err(earlier.clone()),
+                }
+            }
             match (self.after_error(&sent.answer), sent) {
                 (
                     Some(pause),

@@ -10,9 +10,10 @@ use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use sqs_once::consumer::{Named, Runnable};
 use sqs_once::handler::{ClaimFirst, HandlerFn};
 use sqs_once::policy::{Disposition, MissingKey};
-use sqs_once::store::StoreErrorKind::Throttled;
+use sqs_once::store::StoreErrorKind::{AccessDenied, Throttled};
 use sqs_once::store::{MemoryStore, Status, Timestamp};
 use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError, Idempotency, Writes};
+use tokio::task::yield_now;
 
 /// An update of a table with the order's name.
 pub(crate) fn update(id: &str) -> Update {
@@ -274,5 +275,26 @@ async fn the_off_switch_is_refused_where_the_effect_commits_through_the_store() 
             false => started.unwrap(),
             true => assert_eq!(started.unwrap_err(), says),
         }
+    }
+}
+
+/// The answer to the first copy of the commit is lost, and the later ones fail.
+#[tokio::test(start_paused = true)]
+async fn a_commit_of_which_one_copy_had_no_answer_is_unconfirmed_whatever_the_last_one_said() {
+    for error in [Throttled, AccessDenied] {
+        let (bench, _) = setup();
+        bench.store.lose_answer("commit", 1);
+        let later = async {
+            while bench.store.take_commits().is_empty() {
+                yield_now().await;
+            }
+            bench.store.always_fails("commit", error);
+        };
+        let (failed, ()) = tokio::join!(bench.run(["a"]), later);
+        assert_eq!(failed, ["m-0"]);
+        assert_eq!(bench.codes(), "failed: commit-unconfirmed", "{error:?}");
+        bench.store.fail("commit", error, 0);
+        assert_eq!(bench.outcome("a").await, "duplicate");
+        assert_eq!(bench.store.written(), ["a"]);
     }
 }

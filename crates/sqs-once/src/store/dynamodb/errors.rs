@@ -141,13 +141,13 @@ pub(super) fn by_code(code: &str, message: &str) -> StoreErrorKind {
         | "Throttling"
         | "TransactionConflict"
         | "TransactionConflictException"
-        | "TransactionInProgressException"
         // Another Region is writing the same item of a global table.
         | "ReplicatedWriteConflictException" => StoreErrorKind::Throttled,
-        // The request may have been carried out.
-        "InternalServerError" | "InternalFailure" | "ServiceUnavailable" => {
-            StoreErrorKind::Unanswered
-        }
+        // The request may have been carried out. The last one means that an earlier copy of it is.
+        "InternalServerError"
+        | "InternalFailure"
+        | "ServiceUnavailable"
+        | "TransactionInProgressException" => StoreErrorKind::Unanswered,
         "ValidationError" | "ValidationException" if is_about_the_key(message) => {
             StoreErrorKind::KeySchema
         }

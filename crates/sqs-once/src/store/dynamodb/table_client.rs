@@ -322,7 +322,7 @@ fn filled<T>(answers: Vec<Option<T>>, late: Vec<T>) -> Vec<T> {
     all
 }
 
-fn one_attempt() -> Builder {
+pub(super) fn one_attempt() -> Builder {
     Config::builder().retry_config(RetryConfig::disabled())
 }
 

@@ -17,7 +17,7 @@ use crate::store::{Answers, Committed, Item, StoreError, StoreErrorKind, unquote
 
 use super::errors;
 use super::packing::{Commit, packed};
-use super::table_client::{Retries, TRIES, TableClient, without};
+use super::table_client::{Retries, TRIES, TableClient, one_attempt, without};
 use super::writes::Conflict;
 
 const CONDITION_NOT_MET: &str = "ConditionalCheckFailed";
@@ -150,6 +150,8 @@ impl TableClient {
             .client_request_token(token(commits))
             // An answer without results is not from DynamoDB.
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
+        // The caller sends it again, and knows then which of its copies had no answer.
+        let request = request.customize().config_override(one_attempt());
         request.send().await
     }
 
