@@ -3,6 +3,7 @@
 
 use std::process::exit;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -21,6 +22,9 @@ use super::held::Held;
 /// several records. A task could not do this: handlers may block every thread of the runtime, and its timers stop while the
 /// process is frozen.
 const PERIOD: Duration = Duration::from_millis(100);
+
+/// How long the process waits for its last line.
+const LAST_LINE: Duration = Duration::from_millis(500);
 
 static WATCHDOG: Mutex<Watchdog> = Mutex::new(Watchdog {
     is_on: false,
@@ -199,23 +203,37 @@ fn watch() {
         match needs {
             Needs::Nothing => {}
             Needs::Drain if DRAINS.swap(true, Ordering::SeqCst) => {}
-            Needs::Drain => {
+            Needs::Drain => drop(told(|| {
                 warn!(
                     "code can't keep the lease of its key: this process takes no other event, and ends when the others are answered"
                 );
-                flush();
-            }
+            })),
             Needs::End => {
-                error!(
-                    "code can't keep the lease of its key: this process ends itself, so that no other worker runs the key beside it"
-                );
-                flush();
+                let told = told(|| {
+                    error!(
+                        "code can't keep the lease of its key: this process ends itself, so that no other worker runs the key beside it"
+                    );
+                });
+                let _ = told.recv_timeout(LAST_LINE);
                 exit(1);
             }
         }
         let left = next.map_or(PERIOD, |due| due.duration_since(now));
         thread::sleep(left.min(PERIOD));
     }
+}
+
+/// Logs in a thread of its own: the code that blocks may be a log's, and would block the watchdog too. The receiver gets
+/// something when the line is written.
+fn told(log: impl FnOnce() + Send + 'static) -> Receiver<()> {
+    let (tell, told) = channel();
+    // Without a thread, the receiver is told that nothing will come.
+    let _ = thread::Builder::new().spawn(move || {
+        log();
+        flush();
+        let _ = tell.send(());
+    });
+    told
 }
 
 fn watchdog() -> MutexGuard<'static, Watchdog> {

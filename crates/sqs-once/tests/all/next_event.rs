@@ -46,6 +46,13 @@ fn block() {
     let _ = std::io::stdin().read_line(&mut String::new());
 }
 
+/// Writes to standard output until the reader reads no more.
+fn write() {
+    loop {
+        println!("{}", "-".repeat(1000));
+    }
+}
+
 /// A handler that blocks this thread, or waits if its order says so.
 fn blocking(thread: String) -> Handler {
     let handler = values().call(move |order: serde_json::Value| {
@@ -53,6 +60,7 @@ fn blocking(thread: String) -> Handler {
         async move {
             match order["id"].as_str() {
                 Some("waits") => sleep(Duration::from_secs(5)).await,
+                Some("writes") => spawn_blocking(write).await?,
                 _ if is_own => block(),
                 _ => spawn_blocking(block).await?,
             }
@@ -163,6 +171,19 @@ async fn a_process_whose_code_can_not_keep_its_key_answers_the_others_and_ends_i
         assert_eq!(waits, !is_alone, "{said}");
         assert_eq!(said.contains("\"Draining\":1"), !is_alone, "{said}");
     }
+}
+
+#[tokio::test]
+async fn a_process_that_can_not_keep_its_key_ends_itself_even_if_nothing_can_be_logged() {
+    let function = "a_function_that_cannot_renew_on_four_threads";
+    let variables = [ENABLED, (BLOCKS, "one that writes")];
+    let (lambda, mut function) = start(function, &variables).await;
+    let _ = lambda
+        .invoke(event_of("writes"), Duration::from_secs(2))
+        .await;
+    // Nobody reads its standard output.
+    let ended = timeout(LIMIT, function.wait()).await.unwrap();
+    assert_eq!(ended.unwrap().code(), Some(1));
 }
 
 /// The variable that starts the function below.
