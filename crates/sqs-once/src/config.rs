@@ -155,14 +155,22 @@ fn secret_arn(env: &Env<'_>, variable: &'static str) -> Result<Option<String>, C
         ALSO_READ => "nothing, no-secret, or the ARN of a secret in Secrets Manager",
         _ => "the ARN of a secret in Secrets Manager",
     };
-    read(env, variable, expected, |text| {
-        let parts: Vec<_> = text.split(':').collect();
-        let is_secret = matches!(
-            parts[..],
-            ["arn", _, "secretsmanager", region, _, "secret", name] if !region.is_empty() && !name.is_empty()
-        );
-        is_secret.then(|| text.to_owned())
-    })
+    let Some(text) = env(variable) else {
+        return Ok(None);
+    };
+    let parts: Vec<_> = text.trim().split(':').collect();
+    let is_secret = matches!(
+        parts[..],
+        ["arn", _, "secretsmanager", region, _, "secret", name] if !region.is_empty() && !name.is_empty()
+    );
+    match is_secret {
+        true => Ok(Some(text.trim().to_owned())),
+        false => Err(ConfigError::invalid(
+            variable,
+            "is something else, which is not shown because it may be the secret itself",
+            expected,
+        )),
+    }
 }
 
 fn metrics(env: &Env<'_>) -> Result<Option<Metrics>, ConfigError> {

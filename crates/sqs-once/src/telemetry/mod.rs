@@ -111,7 +111,7 @@ fn sampling() -> Option<Sampling> {
 }
 
 fn levels() -> Targets {
-    let chosen = env::var("RUST_LOG").ok();
+    let chosen = process_env("RUST_LOG");
     let chosen = chosen.and_then(|filter| filter.parse().ok());
     let chosen: Targets = chosen.unwrap_or_else(|| {
         let level = match env::var("AWS_LAMBDA_LOG_LEVEL").as_deref() {

@@ -168,6 +168,11 @@ fn whatever_is_logged_of_a_record_names_it_at_every_level() {
 }
 
 #[test]
+fn an_empty_filter_is_none() {
+    assert_eq!(lines(&[("RUST_LOG", "")]).len(), lines(&[]).len());
+}
+
+#[test]
 fn a_setting_that_cant_be_read_is_named() {
     for (variable, value) in [
         ("SQS_ONCE_RECORD_LEVELS", "processed"),
