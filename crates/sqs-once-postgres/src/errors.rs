@@ -9,6 +9,8 @@ use sqs_once::store::{StoreError, StoreErrorKind};
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
+use crate::values;
+
 /// Converts the error of a failed request.
 pub(crate) fn request(error: Error) -> StoreError {
     let Some(db) = error.as_db_error() else {
@@ -24,15 +26,14 @@ pub(crate) fn request(error: Error) -> StoreError {
         return without_fix(kind, message).with_source(error);
     };
     let (kind, fix) = by_code(db.code());
-    let message = format!("{}: {}", db.code().code(), db.message());
-    let has_details = db.detail().is_some() || db.where_().is_some();
+    let message = values::summary(db);
+    let has_values = db.detail().is_some() || db.where_().is_some() || values::quotes(db);
     let error_of = match fix {
         Some(fix) => StoreError::new(kind, message).with_fix(fix),
         None => without_fix(kind, message),
     };
-    // The details of a violated constraint contain column values, and loggers print an error's sources. Omit the
-    // source, so that no key is logged.
-    match has_details {
+    // Loggers print an error's sources. Omit the source, so that no column value is logged.
+    match has_values {
         true => error_of,
         false => error_of.with_source(error),
     }
@@ -55,7 +56,8 @@ pub(crate) fn pool(error: PoolError) -> StoreError {
             "all connections of the pool are in use",
         )
         .with_fix(
-            "give the store one connection for each concurrent handler, with `.connections(…)` or SQS_ONCE_CONCURRENCY",
+            "give the store one connection for each concurrent handler of all batches in the process, with \
+             `.connections(…)`",
         ),
         PoolError::Timeout(_) => unanswered("no connection opened in time"),
         error => StoreError::new(StoreErrorKind::Other, error.to_string()).with_source(error),
@@ -80,14 +82,18 @@ pub(crate) fn is_lost(error: &Error) -> bool {
     }
 }
 
-/// Returns whether the code ends the session: the server shuts down or starts, an administrator ended the session, or
-/// the server became a standby. A new connection may reach another server.
+/// Returns whether the code ends the session: the server shuts down or starts, an administrator or a time limit ended the
+/// session, or the server became a standby. A new connection may reach another server.
 fn ends_the_connection(code: &SqlState) -> bool {
     code.code().starts_with("57P")
         || code.code().starts_with("08")
         || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
         || *code == SqlState::READ_ONLY_SQL_TRANSACTION
+        || code.code() == TRANSACTION_TIMEOUT
 }
+
+/// PostgreSQL 17 introduced it, and the driver has no name for it.
+const TRANSACTION_TIMEOUT: &str = "25P04";
 
 fn by_code(code: &SqlState) -> (StoreErrorKind, Option<&'static str>) {
     use StoreErrorKind as Kind;

@@ -63,7 +63,7 @@
 //! |---|---|---|
 //! | `DATABASE_URL` | required | the database: `postgresql://USER@HOST/DATABASE?auth=iam`, `postgresql://USER:PASSWORD@HOST/DATABASE`, or `key=value` pairs |
 //! | `PGSSLROOTCERT` | the system's | a PEM file with the certificates to trust; `sslrootcert` in the URL takes precedence |
-//! | `SQS_ONCE_CONCURRENCY` | `10` | the most connections. The consumer reads it too and runs at most as many handlers at once |
+//! | `SQS_ONCE_CONCURRENCY` | `10` | the most connections. The consumer reads it too and runs at most as many handlers of a batch at once |
 //!
 //! The store does not see a concurrency that the code sets on the consumer, such as `.concurrency(16)`. Set
 //! [`.connections(16)`](PostgresStore::connections) on the store as well.
@@ -124,15 +124,20 @@
 //! # Connections
 //!
 //! The store opens a connection when it needs one and none is free. Connections live as long as the process. Each
-//! handler's transaction occupies one connection, and so does each message that waits for another delivery. Each
-//! execution environment therefore needs at most `concurrency` connections. The database needs at most `concurrency`
-//! times the event source's `MaximumConcurrency`. If the pool has no free connection within 4 s, the message fails as
-//! throttled and is retried.
+//! handler's transaction occupies one connection, and so does each message that waits for another delivery. A batch
+//! therefore needs at most `concurrency` connections. If the pool has no free connection within 4 s, the message fails
+//! as throttled and is retried.
+//!
+//! | function | connections of an execution environment | connections of the database |
+//! |---|---|---|
+//! | Lambda's default: one batch at a time | `concurrency` | `concurrency` times the event source's `MaximumConcurrency` |
+//! | Lambda Managed Instances: several batches at once on one pool | `concurrency` times `PerExecutionEnvironmentMaxConcurrency`: set [`connections`](PostgresStore::connections) to that | those of an environment, times the environments |
 //!
 //! The store waits up to 4 s for the answer to a request. On the server, a claim outside a transaction has shorter
-//! limits: 2 s for each lock and 3 s for the statement. `SET LOCAL` sets them in the claim's own short transaction, so
-//! no setting stays on the connection. Completions and releases have no such limits. They name the owner of their
-//! claim, so they are still valid if they arrive late.
+//! limits: 2 s for each lock and 3 s for the statement. A request that claims new keys and keys with a row sends two
+//! statements, and each has half of that. `SET LOCAL` sets the limits in the claim's own short transaction, so no
+//! setting stays on the connection. Completions and releases have no such limits. They name the owner of their claim,
+//! so they are still valid if they arrive late.
 //!
 //! Lambda freezes a process between invocations, and connections may die meanwhile. The store does not reuse a
 //! connection that was idle for more than a minute. If a reused connection is dead, or does not answer within 4 s, the

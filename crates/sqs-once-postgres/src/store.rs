@@ -26,9 +26,9 @@ const TRIES: usize = 3;
 ///
 /// A slice of claims or completions is one statement, regardless of its length, and one more if some were refused. The
 /// store opens connections when it needs them: by default at most 10, or as many as [`connections`](Self::connections)
-/// or `SQS_ONCE_CONCURRENCY` set. That is one for each concurrent handler. A request waits up to 4 s for a free
-/// connection, 4 s for a new one to open, and 4 s for its answer. The deadline of the invocation ends a request sooner.
-/// Clones share their connections.
+/// or `SQS_ONCE_CONCURRENCY` set. That is one for each concurrent handler of one batch. A request waits up to 4 s
+/// for a free connection, 4 s for a new one to open, and 4 s for its answer. The deadline of the invocation ends a
+/// request sooner. Clones share their connections.
 ///
 /// ```no_run
 /// use sqs_once::HandlerError;
@@ -94,7 +94,9 @@ impl PostgresStore {
     /// A handler with a [`Transaction`](crate::Transaction) occupies a connection while it runs, and so does a message
     /// that waits for another delivery's transaction. The store does not see a
     /// [`concurrency`](sqs_once::Consumer::concurrency) that the code sets: with `.concurrency(16)`, set
-    /// `.connections(16)` here. With fewer connections, a message waits up to 4 s for one and then fails as throttled.
+    /// `.connections(16)` here. On Lambda Managed Instances, multiply it by the number of batches that run
+    /// [at once](crate#connections). With fewer connections, a message waits up to 4 s for one and then fails as
+    /// throttled.
     ///
     /// The returned store shares no connections with the previous one. This method has no effect on a pool that the
     /// caller provides. Zero counts as one.

@@ -36,9 +36,15 @@ pub fn without_values(error: Error) -> HandlerError {
     }
 }
 
-fn summary(db: &DbError) -> String {
+/// Returns whether the message quotes data: it is malformed or out of range.
+pub(crate) fn quotes(db: &DbError) -> bool {
+    db.code().code().starts_with("22")
+}
+
+/// Describes an error without column values.
+pub(crate) fn summary(db: &DbError) -> String {
     let code = db.code().code();
-    let message = match code.starts_with("22") {
+    let message = match quotes(db) {
         true => "a value is malformed or out of range",
         false => db.message(),
     };

@@ -118,23 +118,47 @@ async fn a_pool_whose_connections_are_all_in_use_is_a_throttled_store() {
     let error = refusal(&store).await;
     assert_error(&error, StoreErrorKind::Throttled, "in use");
     assert!(error.to_string().contains(".connections("), "{error}");
+    // It raises the number of handlers too.
+    assert!(!error.to_string().contains("CONCURRENCY"), "{error}");
+}
+
+/// Runs this code whenever a row changes.
+fn trigger(code: &str) -> String {
+    format!(
+        "CREATE FUNCTION reacts() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {code}; RETURN NULL; END $$;
+        CREATE CONSTRAINT TRIGGER reacts AFTER INSERT OR UPDATE ON processed_events
+            DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION reacts()"
+    )
 }
 
 #[tokio::test]
-async fn no_error_shows_what_a_constraint_was_violated_with() {
-    let database = Database::new().await;
+async fn no_error_of_a_commit_shows_the_value_that_it_failed_with() {
     let constraint = "CREATE TABLE owners (owner text COLLATE \"C\" PRIMARY KEY);
         ALTER TABLE processed_events ADD FOREIGN KEY (owner) REFERENCES owners
             DEFERRABLE INITIALLY DEFERRED";
-    database.run(constraint).await;
-    let claim = new_claims(1).remove(0);
-    let transaction = open(&database.store, &claim).await;
-    let committed = transaction
-        .commit(vec![settlement(&claim, completion())])
-        .await;
-    let shown = shown(&committed.unwrap_err());
-    assert!(shown.contains("23503"), "{shown}");
-    assert!(!shown.contains(&claim.owner.to_string()), "{shown}");
+    let cast = trigger("PERFORM ('v' || NEW.owner)::int");
+    for (refuses, code) in [(constraint, "23503"), (&cast, "22P02")] {
+        let database = Database::new().await;
+        database.run(refuses).await;
+        let claim = new_claims(1).remove(0);
+        let transaction = open(&database.store, &claim).await;
+        let committed = transaction
+            .commit(vec![settlement(&claim, completion())])
+            .await;
+        let shown = shown(&committed.unwrap_err());
+        assert!(shown.contains(code), "{shown}");
+        assert!(!shown.contains(&claim.owner.to_string()), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_that_took_too_long_for_the_server_has_lost_its_connection() {
+    let database = Database::new().await;
+    // The code of `transaction_timeout`, which PostgreSQL 17 introduced.
+    let ends = trigger("RAISE SQLSTATE '25P04'");
+    database.run(&ends).await;
+    let error = refusal(&database.store).await;
+    assert_error(&error, StoreErrorKind::Unanswered, "25P04");
 }
 
 #[tokio::test]
