@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, join3, try_join};
+use futures_util::future::{BoxFuture, join, try_join};
 use sqs_once::key::ItemId;
 use sqs_once::store::{Begun, Claim, Claimed, Item, Status, StoreError, Transactions};
 use tokio::time::{Instant, timeout};
@@ -12,7 +12,7 @@ use tokio_postgres::error::SqlState;
 
 use crate::pool::{ANSWER_TIMEOUT, Connection, Failure};
 use crate::session::{BACK, Open, RELEASE, SAVEPOINT, failed};
-use crate::statements::{ClaimOver, begin_text, millis};
+use crate::statements::{ClaimOver, MARGIN, begin_text, millis};
 use crate::store::by_id;
 use crate::{PostgresStore, errors, rows};
 
@@ -117,18 +117,12 @@ impl PostgresStore {
         claim: &Claim,
         patience: Duration,
     ) -> Result<Vec<Row>, Failure> {
-        let begin = async {
-            // This answer comes at once, even if the claim waits for a lock.
-            let begun = timeout(ANSWER_TIMEOUT, self.statements.begin(connection, patience)).await;
-            let begun = begun.map_err(|_| Failure::Lost(errors::too_late(ANSWER_TIMEOUT)))?;
-            begun.map_err(Failure::from)
-        };
-        let claims = [claim];
+        let (begin, claims) = (begin_text(patience, MARGIN), [claim]);
         let write = async {
             let written = self.statements.claim(connection, ClaimOver::Free, &claims);
             written.await.map_err(Failure::from)
         };
-        let ((), written) = try_join(begin, write).await?;
+        let ((), written) = try_join(at_once(connection, &begin), write).await?;
         Ok(written)
     }
 
@@ -143,7 +137,7 @@ impl PostgresStore {
     ) -> Result<(Vec<Row>, HashSet<ItemId>), Failure> {
         let (mut written, mut blocked) = (Vec::new(), HashSet::new());
         let mut wait = FIRST_WAIT.min(patience);
-        let mut before = format!("{}; {SAVEPOINT}", begin_text(limit));
+        let mut before = format!("{}; {SAVEPOINT}", begin_text(limit, MARGIN));
         // The handler's statements wait as long as those of a handler of one message.
         let after = format!("{RELEASE}; SET LOCAL lock_timeout = {}", millis(limit));
         let until = Instant::now() + ALL_WAITS.min(patience);
@@ -155,13 +149,12 @@ impl PostgresStore {
             }
             let settings = format!("{before}; SET LOCAL lock_timeout = {}", millis(wait));
             let claims: Vec<_> = group.iter().collect();
-            let (began, claimed, ended) = join3(
-                connection.batch_execute(&settings),
+            let claim = join(
                 self.statements.claim(connection, ClaimOver::Free, &claims),
                 connection.batch_execute(&after),
-            )
-            .await;
-            began?;
+            );
+            let claim = async { Ok(claim.await) };
+            let ((), (claimed, ended)) = try_join(at_once(connection, &settings), claim).await?;
             match claimed {
                 Ok(rows) => {
                     ended?;
@@ -185,10 +178,16 @@ impl PostgresStore {
             }
         }
         if before == BACK {
-            connection
-                .batch_execute(&format!("{before}; {after}"))
-                .await?;
+            at_once(connection, &format!("{before}; {after}")).await?;
         }
         Ok((written, blocked))
     }
+}
+
+/// Executes statements that wait for no lock. Their answer tells whether the connection is alive, while the claim that was
+/// sent with them may wait.
+async fn at_once(connection: &Connection, statements: &str) -> Result<(), Failure> {
+    let answer = timeout(ANSWER_TIMEOUT, connection.batch_execute(statements)).await;
+    let answer = answer.map_err(|_| Failure::Lost(errors::too_late(ANSWER_TIMEOUT)))?;
+    answer.map_err(Failure::from)
 }

@@ -23,6 +23,12 @@ use crate::rows::{COLUMNS, signed, whole_secs};
 /// own time limit, so that the server answers first.
 const LONGEST_CLAIM: Duration = Duration::from_secs(2);
 
+/// How much longer a statement may run than it waits for a lock, so that the server reports a lock timeout as such.
+pub(crate) const MARGIN: Duration = Duration::from_secs(1);
+
+/// Smaller fences are counts of claims.
+const FIRST_TIME: u64 = 1_000_000;
+
 #[derive(Debug)]
 pub(crate) struct Statements {
     claim: String,
@@ -237,16 +243,22 @@ impl Statements {
     /// trip.
     ///
     /// Without a limit, the server would write a waiting claim whenever the other transaction ends, even if the caller
-    /// has disappeared. The server cannot detect that, so it ends the claim after [`LONGEST_CLAIM`].
+    /// has disappeared. The server cannot detect that, so it ends the claim after [`LONGEST_CLAIM`] and [`MARGIN`].
     pub(crate) async fn claim_alone(
         &self,
         client: &Client,
         new: &[&Claim],
         over: &[&Claim],
     ) -> Result<Vec<Row>, Error> {
+        // The server limits each statement, so two of them share the time.
+        let statements = match new.is_empty() || over.is_empty() {
+            true => 1,
+            false => 2,
+        };
+        let begin = begin_text(LONGEST_CLAIM / statements, MARGIN / statements);
         // All are sent before the first answer. After a failed claim, the COMMIT is a rollback.
         let (begun, written, committed) = join3(
-            self.begin(client, LONGEST_CLAIM),
+            client.batch_execute(&begin),
             try_join(
                 self.claim(client, ClaimOver::New, new),
                 self.claim(client, ClaimOver::Seen, over),
@@ -366,11 +378,6 @@ impl Statements {
         client.query_typed(&self.read, &parameters).await
     }
 
-    /// Begins a transaction that waits up to `limit` for locks: see [`begin_text`].
-    pub(crate) async fn begin(&self, client: &Client, limit: Duration) -> Result<(), Error> {
-        client.batch_execute(&begin_text(limit)).await
-    }
-
     /// Deletes up to `limit` expired rows and returns their number.
     pub(crate) async fn delete_expired(&self, client: &Client, limit: i64) -> Result<u64, Error> {
         let parameters: [Parameter<'_>; 1] = [(&limit, Type::INT8)];
@@ -381,14 +388,13 @@ impl Statements {
 }
 
 /// Begins a transaction with time limits on the server. If the process is frozen or dead, the server ends the session and
-/// frees its locks. The server also ends a statement that hangs.
-pub(crate) fn begin_text(limit: Duration) -> String {
-    // Statements get one more second, so that the server reports a lock timeout as such.
+/// frees its locks. The server also ends a statement that hangs, after `limit` and `margin`.
+pub(crate) fn begin_text(limit: Duration, margin: Duration) -> String {
     let limit = millis(limit);
     format!(
         "BEGIN; SET LOCAL lock_timeout = {limit}; SET LOCAL statement_timeout = {}; \
          SET LOCAL idle_in_transaction_session_timeout = {limit}",
-        limit + 1000
+        limit + margin.as_millis()
     )
 }
 

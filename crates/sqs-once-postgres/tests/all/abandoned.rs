@@ -1,12 +1,17 @@
 //! Claims whose caller disappears, and connections that die while they idle or wait. `exactly_once` has the other faults.
 
-use sqs_once::store::{Claim, Fence, Seen, Store, StoreErrorKind};
+use std::time::Duration;
+
+use sqs_once::store::{Claim, Fence, Seen, Settling, Store, StoreErrorKind};
 use sqs_once_postgres::PostgresStore;
 use tokio_postgres::Client;
 
+use crate::batch_transactions::place;
 use crate::exactly_once::proxy::Proxy;
-use crate::orders::{ACKNOWLEDGED, Orders, invoke, two_at_once};
-use crate::support::{Database, connect, is_written, new_claims, rival, until_idle, until_waiting};
+use crate::orders::{ACKNOWLEDGED, Orders, invoke, invoke_for, two_at_once};
+use crate::support::{
+    Database, NOW, connect, is_written, new_claims, rival, settlement, until_idle, until_waiting,
+};
 
 /// Locks that another transaction holds on a key.
 pub(crate) const HOLDS: [&str; 2] = [
@@ -82,6 +87,30 @@ async fn a_claim_that_waits_too_long_is_answered_and_not_written_later() {
 }
 
 #[tokio::test]
+async fn claims_of_new_keys_and_over_rows_are_written_within_three_seconds_or_not_at_all() {
+    let database = Database::new().await;
+    let mut claims = new_claims(3);
+    assert!(is_written(&database.store.claim(&claims[..1]).await[0]));
+    let release = settlement(&claims[0], Settling::Release);
+    assert!(database.store.settle(&[release]).await[0].is_ok());
+    claims[0] = rival(&claims[0]);
+    claims[0].seen = Seen::Item(Some(Fence::first(NOW)));
+    // As if each statement waited for locks.
+    let slow = "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
+            'BEGIN PERFORM pg_sleep(1.6); RETURN NULL; END';
+        CREATE TRIGGER slow AFTER INSERT OR UPDATE ON processed_events EXECUTE FUNCTION slow()";
+    database.run(slow).await;
+    let both = &claims[..2];
+    let errors = database.store.claim(both).await;
+    assert!(errors.iter().all(Result::is_err), "{errors:?}");
+    for claim in both {
+        assert!(!is_claimed(&database, claim).await);
+    }
+    // Claims of one kind have all of the time.
+    assert!(is_written(&database.store.claim(&claims[2..]).await[0]));
+}
+
+#[tokio::test]
 async fn a_claim_of_which_the_commit_never_arrives_is_rolled_back_by_the_server() {
     let database = Database::new().await;
     let (proxy, url) = Proxy::before(&database.url).await;
@@ -110,6 +139,23 @@ async fn a_connection_that_was_forgotten_while_it_idled_fails_no_claim_and_no_tr
     proxy.forget_the_connections_there_are();
     let claimed = store.claim(&new_claims(1)).await.remove(0);
     assert!(is_written(&claimed), "{claimed:?}");
+}
+
+#[tokio::test]
+async fn a_connection_that_was_forgotten_while_it_idled_leaves_a_batch_time_for_its_claims() {
+    let orders = Orders::new().await;
+    let (proxy, url) = Proxy::before(&orders.database.url).await;
+    let store = PostgresStore::from_url(&url).unwrap();
+    let consumer = orders.batches(place).store(store);
+    assert_eq!(invoke(&consumer, &["o-1", "o-2"]).await, ACKNOWLEDGED);
+    proxy.forget_the_connections_there_are();
+    // The store notices after half of it.
+    let brief = Duration::from_secs(8);
+    assert_eq!(
+        invoke_for(brief, &consumer, &["o-3", "o-4"]).await,
+        ACKNOWLEDGED
+    );
+    orders.assert_done(&["o-1", "o-2", "o-3", "o-4"]).await;
 }
 
 #[tokio::test]

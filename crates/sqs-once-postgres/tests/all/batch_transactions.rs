@@ -15,7 +15,7 @@ use crate::support::{MINUTE, is_written, new_claims, open, rival, rivals};
 
 impl Orders {
     /// A consumer with its own store, whose batch handler calls `place` for each record in its savepoint.
-    fn batches<F, Fut>(&self, place: F) -> Consumer
+    pub(crate) fn batches<F, Fut>(&self, place: F) -> Consumer
     where
         F: Fn(Order, Transaction) -> Fut + Copy + Send + Sync + 'static,
         Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
@@ -59,7 +59,7 @@ impl Orders {
         )
     }
 
-    async fn assert_done(&self, orders: &[&str]) {
+    pub(crate) async fn assert_done(&self, orders: &[&str]) {
         let (rows, completed) = self.done().await;
         assert_eq!(rows, orders);
         assert_eq!(completed, orders.len() as i64);
@@ -67,7 +67,7 @@ impl Orders {
 }
 
 /// Inserts the order. Orders named `bad…` then fail, and those named `wrong…` violate a constraint.
-async fn place(order: Order, tx: Transaction) -> Result<(), HandlerError> {
+pub(crate) async fn place(order: Order, tx: Transaction) -> Result<(), HandlerError> {
     insert(&order, &tx).await?;
     match order.id.split('-').next() {
         Some("bad") => Err(HandlerError::retry("not this time")),
