@@ -12,7 +12,7 @@ use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
 use crate::Transaction;
-use crate::session::{RELEASE, SAVEPOINT, Session, UNDO};
+use crate::session::{RELEASE, SAVEPOINT, Session, UNDO, forget_statements};
 
 /// The transaction of a batch handler, for a consumer whose store is a [`PostgresStore`](crate::PostgresStore). It is
 /// one transaction for all messages of the call.
@@ -137,7 +137,10 @@ impl BatchTransaction {
         match &ended {
             Ok(_) => self.0.savepoints().kept.extend(keys),
             // It is sent even if this future is dropped. If it fails too, the session is lost, and nothing can be committed.
-            Err(_) => client.batch_execute(UNDO).await?,
+            Err(_) => {
+                forget_statements(client);
+                client.batch_execute(UNDO).await?;
+            }
         }
         ended
     }

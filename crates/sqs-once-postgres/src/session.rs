@@ -146,6 +146,9 @@ impl Open {
             return Err(errors::too_late(ANSWER_TIMEOUT));
         };
         if !committed.as_ref().is_err_and(errors::is_lost) {
+            if ended.is_err() {
+                forget_statements(&connection);
+            }
             connection.release();
         }
         // PostgreSQL reports success for a COMMIT that rolled back, so the answer about the claims decides.
@@ -219,6 +222,7 @@ async fn give_up(connections: Connections, session: Arc<Session>) {
     match Arc::try_unwrap(session) {
         Ok(Session { connection, .. }) => {
             if is_ended(&connections, &connection, "ROLLBACK").await {
+                forget_statements(&connection);
                 connection.release();
             }
         }
@@ -232,6 +236,13 @@ async fn give_up(connections: Connections, session: Arc<Session>) {
             is_ended(&connections, &shared.connection, end).await;
         }
     }
+}
+
+/// Forgets prepared statements and types after a failure. A migration may have changed what they refer to, and each of
+/// the connection's next messages would fail.
+pub(crate) fn forget_statements(client: &ClientWrapper) {
+    client.statement_cache.clear();
+    client.clear_type_cache();
 }
 
 /// Returns whether `statement` completed within [`SOON`]. Otherwise this cancels the running statement, and the

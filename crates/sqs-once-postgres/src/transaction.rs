@@ -72,6 +72,9 @@ use crate::session::Session;
 /// }
 /// ```
 ///
+/// Name the columns of a prepared statement. After a migration that adds a column, `SELECT *` and `RETURNING *` fail once on
+/// each connection. If the handler returns the error, its next call on the connection prepares the statement again.
+///
 /// The store begins and commits the transaction. In these cases the message fails and SQS delivers it again:
 ///
 /// - The handler sends `COMMIT` or `ROLLBACK`.

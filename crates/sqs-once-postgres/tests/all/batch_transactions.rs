@@ -327,6 +327,24 @@ async fn a_statement_that_fails_must_fail_its_savepoint() {
     orders.assert_done(&["o-1", "o-2"]).await;
 }
 
+#[tokio::test]
+async fn a_statement_that_a_migration_made_invalid_fails_one_batch_although_others_commit() {
+    let orders = Orders::new().await;
+    let consumer = orders.batches(async |order, tx| {
+        insert(&order, &tx).await?;
+        if order.id.starts_with("reads") {
+            let read = tx.client().prepare_cached("SELECT * FROM orders").await?;
+            tx.query(&read, &[]).await?;
+        }
+        Ok(())
+    });
+    assert_eq!(invoke(&consumer, &["o-1", "reads-1"]).await, ACKNOWLEDGED);
+    let migration = "ALTER TABLE orders ADD COLUMN note text";
+    orders.database.run(migration).await;
+    assert_eq!(invoke(&consumer, &["o-2", "reads-2"]).await, ["reads-2"]);
+    assert_eq!(invoke(&consumer, &["o-3", "reads-2"]).await, ACKNOWLEDGED);
+}
+
 /// Runs `meanwhile` while a batch handler has written the orders of its batch.
 async fn while_written(orders: &Orders, batch: &[&str], meanwhile: impl AsyncFnOnce()) {
     let (reached, goes_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));

@@ -232,6 +232,27 @@ async fn a_connection_serves_one_record_after_the_other_the_failed_ones_too() {
 }
 
 #[tokio::test]
+async fn a_statement_that_a_migration_made_invalid_fails_one_message_and_then_runs() {
+    for ignores_the_error in [false, true] {
+        let orders = Orders::new().await;
+        let consumer = orders.consumer(move |order, tx| async move {
+            insert(&order, &tx).await?;
+            let read = tx.client().prepare_cached("SELECT * FROM orders").await?;
+            match tx.query(&read, &[]).await {
+                Err(_) if ignores_the_error => Ok(()),
+                found => Ok(found.map(drop)?),
+            }
+        });
+        let consumer = consumer.store(orders.store_with_one_connection());
+        assert_eq!(invoke(&consumer, &["o-1"]).await, ACKNOWLEDGED);
+        let migration = "ALTER TABLE orders ADD COLUMN note text";
+        orders.database.run(migration).await;
+        assert_eq!(invoke(&consumer, &["o-2"]).await, ["o-2"]);
+        assert_eq!(invoke(&consumer, &["o-2"]).await, ACKNOWLEDGED);
+    }
+}
+
+#[tokio::test]
 async fn a_savepoint_keeps_what_is_before_it() {
     let orders = Orders::new().await;
     let consumer = orders.consumer(async |order, tx: Transaction| {
