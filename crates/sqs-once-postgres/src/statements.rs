@@ -152,10 +152,14 @@ impl Statements {
                          WHEN 'INPROGRESS' THEN {lapsed} ELSE false END \
                  RETURNING kept.id, kept.fence"
             ),
+            // A rollback takes the fence back, but its handler may have sent it to a service. The time makes the next one
+            // larger. A count stays one, since it tells that the key's age is unknown.
             claim: upsert(
                 claims,
                 &format!(
-                    "in_progress_expiration = excluded.in_progress_expiration, fence = {counted}"
+                    "in_progress_expiration = excluded.in_progress_expiration, \
+                     fence = CASE WHEN kept.fence >= {FIRST_TIME} THEN greatest({counted}, excluded.fence) \
+                         ELSE {counted} END"
                 ),
                 &lapsed,
             ),

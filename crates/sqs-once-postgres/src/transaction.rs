@@ -93,9 +93,13 @@ use crate::session::Session;
 /// `cannot borrow data in dereference of Transaction as mutable` (E0596).
 ///
 /// The store sets the transaction's `lock_timeout`, `statement_timeout` and `idle_in_transaction_session_timeout` to
-/// the message's remaining time when the transaction begins. Effects outside the database, such as a call to another
-/// service or an email, are not part of the transaction. Send the [`IdempotencyToken`](sqs_once::IdempotencyToken) with
-/// them, or store them in the database and send them later.
+/// the message's remaining time when the transaction begins.
+///
+/// A transaction that rolls back leaves no fence in the table. The next claim of the key has a larger
+/// [`fence`](sqs_once::extract::Attempt::fence) as far as the workers' clocks agree.
+///
+/// Effects outside the database, such as a call to another service or an email, are not part of the transaction. Send
+/// the [`IdempotencyToken`](sqs_once::IdempotencyToken) with them, or store them in the database and send them later.
 #[derive(Debug)]
 pub struct Transaction {
     pub(crate) session: Arc<Session>,

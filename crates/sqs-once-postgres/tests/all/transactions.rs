@@ -5,17 +5,21 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use sqs_once::store::{StoreErrorKind, Transactions};
+use sqs_once::conformance::Fixture;
+use sqs_once::extract::Attempt;
+use sqs_once::store::{Fence, Item, Status, StoreErrorKind, Timestamp, Transactions};
+use sqs_once::testing::TestClock;
 use sqs_once::{Batch, Consumer, Handler, HandlerError};
 use sqs_once_postgres::{PostgresStore, Transaction};
 use tokio::sync::{Barrier, oneshot};
 use tokio_postgres::error::SqlState;
 
+use crate::batch_transactions::place;
 use crate::orders::{
     ACKNOWLEDGED, BAD_ENDS, Order, Orders, end_badly, insert, invoke, invoke_for, names, time_for,
     two_at_once,
 };
-use crate::support::{Database, completion, connect, new_claims, open, rival, settlement};
+use crate::support::{Database, MINUTE, completion, connect, new_claims, open, rival, settlement};
 
 #[tokio::test]
 async fn a_delivery_at_the_same_time_waits_and_then_is_a_duplicate_or_runs_if_the_first_one_fails()
@@ -249,6 +253,49 @@ async fn a_statement_that_a_migration_made_invalid_fails_one_message_and_then_ru
         orders.database.run(migration).await;
         assert_eq!(invoke(&consumer, &["o-2"]).await, ["o-2"]);
         assert_eq!(invoke(&consumer, &["o-2"]).await, ACKNOWLEDGED);
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_was_rolled_back_does_not_give_its_fence_to_the_next_one() {
+    let (orders, clock) = (Orders::new().await, TestClock::new());
+    // The message that fails leaves a released claim in the batch's transaction.
+    let batch = orders.batches(place).clock(clock.clone());
+    assert_eq!(invoke(&batch, &["o-1", "bad"]).await, ["bad"]);
+
+    let (note, mut noted) = tokio::sync::mpsc::unbounded_channel();
+    let keyed = Handler::json::<Order>().key(|order: &Order| order.id.clone());
+    let handler = keyed.call(move |_: Order, attempt: Attempt, _: Transaction| {
+        note.send(attempt.fence()).unwrap();
+        async { Err::<(), _>(HandlerError::retry("not this time")) }
+    });
+    let consumer = orders.on_its_store(handler.namespace("orders"));
+    let consumer = consumer.clock(clock.clone());
+    for _ in 0..2 {
+        clock.advance(MINUTE);
+        assert_eq!(invoke(&consumer, &["bad"]).await, ["bad"]);
+    }
+    let (first, second) = (noted.try_recv().unwrap(), noted.try_recv().unwrap());
+    assert!(first < second, "{first} {second}");
+}
+
+/// Such a fence tells that the age of the key is unknown.
+#[tokio::test]
+async fn a_claim_in_a_transaction_over_a_row_without_a_fence_counts_from_one() {
+    let database = Database::new().await;
+    let claim = new_claims(1).remove(0);
+    let mut item = Item::new(claim.id.clone(), Status::InProgress);
+    for count in 1..=2 {
+        item.lease_until = Some(Timestamp::default());
+        database.plant(item).await;
+        open(&database.store, &claim)
+            .await
+            .commit(Vec::new())
+            .await
+            .unwrap();
+        item = database.peek(&claim.id).await.unwrap();
+        assert_eq!(item.fence, Some(Fence::from_stored(count)));
+        item.owner = None;
     }
 }
 
