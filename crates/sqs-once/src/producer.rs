@@ -10,11 +10,12 @@ use aws_sdk_sqs::types::{
     MessageAttributeValue, MessageSystemAttributeNameForSends as SystemName,
     MessageSystemAttributeValue,
 };
+use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::env::process_env;
 use crate::failed::{MAX_ATTRIBUTES, accepted};
-use crate::key::{BusinessKey, KeyError, KeyPart, PRODUCER_ATTRIBUTE};
+use crate::key::{BusinessKey, KeyError, KeyPart, PRODUCER_ATTRIBUTE, hex};
 use crate::record::CorrelationId;
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
@@ -111,10 +112,18 @@ impl Outgoing {
         self
     }
 
-    /// Returns a deduplication id for FIFO queues: 64 hexadecimal digits, the same for equal keys. For five minutes,
-    /// SQS drops a second message with the same id. Standard queues refuse the id.
-    pub fn deduplication_id(&self) -> String {
-        self.key.digest().as_str().to_owned()
+    /// Returns a deduplication id for FIFO queues: 64 hexadecimal digits, the same for equal keys of one namespace.
+    /// Standard queues refuse the id.
+    ///
+    /// For five minutes, SQS accepts further messages with the same id and delivers none of them. Give the namespace of the
+    /// handler that receives the message, so that events of several kinds with one key have several ids. An event that
+    /// has to run again needs another id, or five minutes.
+    pub fn deduplication_id(&self, namespace: &str) -> String {
+        let mut hash = Sha256::new();
+        hash.update(namespace);
+        // Its length is fixed, so no other namespace and key make the same text.
+        hash.update(self.key.digest().as_str());
+        hex(&hash.finalize())
     }
 
     /// Adds the attributes to a message, or to an entry of a batch.

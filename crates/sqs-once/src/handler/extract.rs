@@ -253,7 +253,8 @@ impl Attempt {
 
     /// Returns the fencing token of this claim. A later claim of the same key always has a larger one. Store it with
     /// the handler's writes and refuse writes with a smaller one, to keep out a worker that was presumed dead. If
-    /// Powertools for AWS Lambda has attempted the key, fencing tokens grow as far as the workers' clocks agree.
+    /// Powertools for AWS Lambda has attempted the key, fencing tokens grow as far as the workers' clocks agree; so they do
+    /// after a PostgreSQL transaction with the claim was rolled back, because it leaves no token.
     ///
     /// Two concurrent attempts may have the same fencing token if the key is not claimed before the handler: in
     /// [`RecordAfter`](crate::handler::RecordAfter) or for [`Writes`](crate::Writes). `Writes` need no token, because the

@@ -98,8 +98,9 @@ impl<'a> Invocation<'a> {
     /// effect may be in flight. The same applies if the caller drops the future of `run`.
     ///
     /// Code that the work started with [`spawn_blocking`](crate::spawn_blocking) can't be cancelled. `run` returns when
-    /// that code has ended, not at the deadline. It renews the lease meanwhile if the process lives on after the function's
-    /// timeout, for 15 minutes at most.
+    /// that code has ended, not at the deadline. Its lease is renewed meanwhile if the process lives on after the function's
+    /// timeout, for 15 minutes at most: also if the caller drops the future of `run`, and while the work blocks its own
+    /// thread of a multi-threaded runtime.
     ///
     /// # Errors
     /// [`RunError`] shows whether the work ran. Let the invocation fail with it.

@@ -204,11 +204,13 @@ async fn a_key_that_nobody_wrote_makes_its_record_terminal() {
 }
 
 #[test]
-fn a_deduplication_id_is_the_keys_and_fits() {
-    let id = |key: &str| Outgoing::new(key).unwrap().deduplication_id();
-    assert_eq!(id("o-1"), id("o-1"));
-    assert_ne!(id("o-1"), id("o-2"));
-    let long = id(&"ü".repeat(1000));
+fn a_deduplication_id_is_that_of_a_key_in_a_namespace_and_fits() {
+    let id = |namespace, key: &str| Outgoing::new(key).unwrap().deduplication_id(namespace);
+    assert_eq!(id("charges", "o-1"), id("charges", "o-1"));
+    assert_ne!(id("charges", "o-1"), id("charges", "o-2"));
+    // SQS would deliver only one of the two events.
+    assert_ne!(id("charges", "o-1"), id("refunds", "o-1"));
+    let long = id("charges", &"ü".repeat(1000));
     assert!(long.len() <= 128 && long.bytes().all(|byte| byte.is_ascii_alphanumeric()));
 }
 
