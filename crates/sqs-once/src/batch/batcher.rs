@@ -170,9 +170,9 @@ impl<E, A> Batcher<E, A> {
         }
     }
 
-    /// Returns the number of entries without an answer.
-    pub(super) fn unanswered(&self) -> usize {
-        self.state().unanswered
+    /// Returns whether a record waits for its answer, or has not seen it yet.
+    pub(super) fn is_asked(&self) -> bool {
+        !self.state().asking.is_empty()
     }
 
     /// Returns how many more entries fill all requests that may be in flight, if `full` entries fill one.

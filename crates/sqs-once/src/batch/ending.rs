@@ -320,6 +320,15 @@ impl<'a> Batch<'a> {
 
     /// Ends a record whose handler has failed.
     pub(super) async fn end_failed(&self, record: &mut Record, failure: Failure) -> Report {
+        let code = match &failure {
+            Failure::Terminal { cause, .. } => Some(cause.code),
+            Failure::Retry { reason, .. } => Some(reason.code),
+            _ => None,
+        };
+        // Its execution was started with another input.
+        if code == Some(Code::PayloadMismatch) {
+            self.count(record, |tally| tally.payload_mismatches += 1);
+        }
         match failure {
             Failure::Terminal { cause, .. } => self.end_terminal(record, cause).await,
             Failure::Unavailable {

@@ -152,7 +152,7 @@ impl<'a> Batch<'a> {
 
     /// Returns whether a record may add a settlement to those that wait.
     pub(super) fn may_still_settle(&self) -> bool {
-        let is_asking = || self.claims.unanswered() > 0 || self.is_preparing();
+        let is_asking = || self.claims.is_asked() || self.is_preparing();
         !self.stop.is_late() && (self.gate.handlers.running() > 0 || is_asking())
     }
 

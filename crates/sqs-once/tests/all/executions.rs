@@ -26,25 +26,25 @@ use crate::support::{
     with_attribute,
 };
 
-const MACHINE: &str = "arn:aws:states:eu-central-1:123456789012:stateMachine:fulfilment";
+pub(crate) const MACHINE: &str = "arn:aws:states:eu-central-1:123456789012:stateMachine:fulfilment";
 const RESTARTS: &str = "execution-restarts";
 
 /// What an order starts.
 #[derive(Clone, Debug)]
-enum Target {
+pub(crate) enum Target {
     Machine(StateMachine),
     Function(DurableFunction),
 }
 
 impl Target {
-    fn start(&self, input: &Value) -> StartExecution {
+    pub(crate) fn start(&self, input: &Value) -> StartExecution {
         match self {
             Self::Machine(machine) => machine.start(input),
             Self::Function(function) => function.start(input),
         }
     }
 
-    fn on(self, aws: &LocalExecutions) -> Self {
+    pub(crate) fn on(self, aws: &LocalExecutions) -> Self {
         let http = aws_smithy_http_client::Builder::new().build_http();
         self.at(&aws.endpoint(), http)
     }
@@ -72,7 +72,7 @@ impl Target {
     }
 }
 
-fn machine(arn: &str) -> Target {
+pub(crate) fn machine(arn: &str) -> Target {
     Target::Machine(StateMachine::new(arn).unwrap())
 }
 

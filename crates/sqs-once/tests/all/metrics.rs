@@ -1,9 +1,11 @@
 //! The metrics of a batch on stdout.
 
+use std::future::ready;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::executions::{MACHINE, machine};
 use crate::support::process::{Process, is_logging};
 use crate::support::sqs::Sqs;
 use crate::support::{TestStore, invoke, lapsed, pay, set, values};
@@ -15,6 +17,7 @@ use sqs_once::store::{Item, MemoryStore, Status, StoreError, StoreErrorKind};
 use sqs_once::telemetry::{Metrics, Telemetry};
 use sqs_once::testing::{Event, Record};
 use sqs_once::{BusinessKey, Consumer, ResultExt, Router, Writes, spawn_blocking};
+use sqs_once_local::LocalExecutions;
 
 const RUN: &str = "in_a_process_that_handles_batches";
 const RUNS: &str = "TEST_RUNS";
@@ -61,6 +64,17 @@ async fn in_a_process_that_handles_batches() {
             let kept = handler().unknown_outcome(UnknownOutcome::dead_letter());
             let kept = Consumer::new(kept).store(store);
             Some((kept, &["panic", "pay", "fail"]))
+        }
+        "EXECUTIONS" => {
+            let aws: &_ = Box::leak(Box::new(LocalExecutions::start(0).await.unwrap()));
+            let starting = || {
+                let target = machine(MACHINE).on(aws);
+                let starting = values().call(move |order: Value| ready(target.start(&order)));
+                Consumer::new(starting.namespace("payments")).store(MemoryStore::new())
+            };
+            handle(&starting(), vec![order("o-0", "pay")]).await;
+            // In a table that has lost the key, it starts with another input.
+            Some((starting(), &["fail"]))
         }
         "WRITES" => {
             let writing = values().call(async |_: Value| Writes::new());
@@ -184,6 +198,13 @@ fn a_route_is_a_dimension_of_the_metrics_of_its_records() {
     assert_eq!(dimensions(batch), json!([["service"]]));
     assert_eq!([&batch["RecordsReceived"], &batch["Terminal"]], [1, 1]);
     assert_eq!(batch["StoreRequests"], 2);
+}
+
+#[test]
+fn another_input_of_an_execution_counts_as_another_payload() {
+    let documents = documents(&[EMF, (RUNS, "EXECUTIONS")]);
+    let counts = documents.iter().map(|one| &one["PayloadMismatch"]);
+    assert_eq!(counts.collect::<Vec<_>>(), [0, 1]);
 }
 
 #[test]

@@ -243,6 +243,26 @@ async fn completions_that_come_while_a_request_is_under_way_share_the_next() {
     assert_eq!(bench.store.take_calls(), expected);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_completion_waits_for_those_of_messages_whose_claims_are_under_way() {
+    let (bench, _) = noting();
+    let known = (0..75).filter(|at| at % 25 != 0);
+    let known: Vec<_> = known.map(|at| format!("k{at}")).collect();
+    assert_eq!(bench.run(known).await, [""; 0]);
+    bench.store.take_calls();
+    // The answers to three full requests come one after the other, each with one new key.
+    let claims = AtomicUsize::new(0);
+    bench.store.claims_take(move |_| {
+        let earlier = claims.fetch_add(1, SeqCst);
+        ROUND_TRIP * u32::try_from(1 + earlier).unwrap()
+    });
+    bench.store.settlements_take(|_| 10 * ROUND_TRIP);
+    assert_eq!(bench.run(keys(75)).await, [""; 0]);
+    let calls = bench.store.take_calls().into_iter();
+    let settled: Vec<_> = calls.filter(|(call, _)| *call == "settle").collect();
+    assert_eq!(settled, [("settle", 1), ("settle", 2)]);
+}
+
 /// Payloads that arrive one by one while a claim is under way.
 #[tokio::test(start_paused = true)]
 async fn claims_that_come_while_a_request_is_under_way_share_the_next() {
