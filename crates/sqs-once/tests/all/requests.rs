@@ -1,5 +1,6 @@
 //! The requests for a batch: when they are sent, how many are in flight, and how many keys are in each.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -241,6 +242,39 @@ async fn completions_that_come_while_a_request_is_under_way_share_the_next() {
     assert_eq!(bench.run(keys(20)).await, [""; 0]);
     let expected = [("claim", 20), ("settle", 1), ("settle", 19)];
     assert_eq!(bench.store.take_calls(), expected);
+}
+
+/// The number of handlers that had run when each request for completions was sent.
+async fn run_at_completions(handle: fn()) -> Vec<usize> {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let (counted, at_request) = (Arc::clone(&ran), Arc::clone(&ran));
+    let bench = handling(move |_: Order| {
+        handle();
+        counted.fetch_add(1, SeqCst);
+        ready(())
+    });
+    let (requests, notes) = Notes::pair();
+    bench.store.settlements_take(move |_| {
+        notes.add(at_request.load(SeqCst));
+        ROUND_TRIP
+    });
+    // All are claimed before the first runs.
+    bench.store.claims_take(|_| ROUND_TRIP);
+    let bench = bench.with_consumer(|it| it.concurrency(100));
+    assert_eq!(bench.run(keys(100)).await, [""; 0]);
+    requests.take()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_request_leaves_before_further_handlers_run_that_never_wait() {
+    assert_eq!(run_at_completions(|| {}).await, [25, 50, 75, 100]);
+}
+
+/// Real time.
+#[tokio::test]
+async fn a_completion_leaves_within_milliseconds_though_handlers_never_wait() {
+    let completions = run_at_completions(|| std::thread::sleep(ROUND_TRIP)).await;
+    assert!(completions[0] < 25, "{completions:?}");
 }
 
 #[tokio::test(start_paused = true)]
