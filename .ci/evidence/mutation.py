@@ -34,6 +34,8 @@ KEPT = ROOT / "verification/survivors.toml"
 PLACE = re.compile(r"^(\S+?):(\d+):\d+: (.*)$")
 # Tests that are slow or do not test the library's decisions.
 SLOW = ("exactly_once::killed::", "guides::", "hostile_code::", "no_secrets::", "without_sqs::")
+# The seconds of a fast test, at most, without any mutant.
+FAST = 5
 # The default features leave it out: no test could catch its mutants.
 NOT_COMPILED = "**/store/no_dynamodb.rs"
 # The targets with the tests.
@@ -93,7 +95,8 @@ class Mutation(Run):
         if name in build["unviable"]:
             return "Unviable", None
         number = build["numbers"][name]
-        tests = [(len(reached), seconds, test) for test, (seconds, reached) in build["tests"].items() if number in reached]
+        reaching = [(test, it) for test, it in build["tests"].items() if number in it[1]]
+        tests = [(len(reached), seconds, test) for test, (seconds, reached) in reaching if seconds <= FAST]
         # The test that reaches the least is the most likely one to be about this.
         for _, seconds, test in sorted(tests):
             status = run_test(test, 10 * seconds + 10, str(number))
