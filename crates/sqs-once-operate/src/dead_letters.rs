@@ -9,7 +9,7 @@ use aws_sdk_sqs::types::{
     MessageSystemAttributeNameForSends, MessageSystemAttributeValue, QueueAttributeName,
 };
 use sqs_once::key::ItemId;
-use sqs_once::store::{StoreErrorKind, Timestamp};
+use sqs_once::store::{Item, StoreErrorKind, Timestamp};
 
 use crate::letter::{DeadLetter, KeyFrom, Standing};
 use crate::{Error, Keys};
@@ -169,29 +169,34 @@ impl DeadLetters {
         let now = Timestamp::now();
         let mut known = HashMap::new();
         for (id, answer) in ids.iter().zip(keys.read_each(&ids).await) {
-            let standing = match answer {
+            let item = match answer {
                 Ok(None) => continue,
-                Ok(item) => Standing::from_item(item.as_ref(), now),
+                Ok(item) => item,
                 // One unreadable item must not hide the others.
-                Err(error) if error.kind() == StoreErrorKind::BadItem => Standing::Unreadable,
+                Err(error) if error.kind() == StoreErrorKind::BadItem => None,
                 Err(error) => return Err(error.into()),
             };
-            known.insert(id, standing);
+            known.insert(id, item);
         }
         for letter in letters {
             if letter.ids.is_empty() {
                 continue;
             }
-            let found = letter.ids.iter();
-            let found = found.filter_map(|id| Some((id.clone(), *known.get(id)?)));
+            let standing = |item: &Item| match Standing::from_item(Some(item), now) {
+                Standing::Completed if !letter.is_done(item.fingerprint.as_ref()) => {
+                    Standing::OtherPayload
+                }
+                standing => standing,
+            };
+            let found = letter.ids.iter().filter_map(|id| {
+                let item = known.get(id)?.as_ref();
+                Some((id.clone(), item.map_or(Standing::Unreadable, standing)))
+            });
             // The consumer may have switched to readable ids. A completion under either ID counts.
             let found = found.max_by_key(|(_, standing)| *standing == Standing::Completed);
             letter.standing = Standing::NeverStarted;
             if let Some((id, standing)) = found {
                 (letter.ids, letter.standing) = (vec![id], standing);
-                if standing == Standing::Completed && letter.is_mismatched() {
-                    letter.standing = Standing::OtherPayload;
-                }
             }
         }
         Ok(())

@@ -1,11 +1,13 @@
 //! Dead letters and the state of their keys.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::iter;
 
 use aws_sdk_sqs::types::{Message, MessageAttributeValue, MessageSystemAttributeName};
+use serde_json::value::RawValue;
 use sqs_once::BusinessKey;
-use sqs_once::key::{ItemId, Namespace};
+use sqs_once::key::{Fingerprint, ItemId, Namespace};
 use sqs_once::store::{Item, Timestamp};
 use sqs_once::unstable::block::Place;
 use sqs_once::unstable::{JsonPointer, RESTARTS};
@@ -21,6 +23,12 @@ const KEY: &str = "sqs-once-key";
 const REASON: &str = "sqs-once-reason";
 const MESSAGE_ID: &str = "sqs-once-message-id";
 const SOURCE: &str = "sqs-once-source-queue";
+/// The envelopes around a payload: a field that only its service writes, and the field with the payload.
+const ENVELOPES: [[&str; 2]; 3] = [
+    ["Type", "Message"],
+    ["detail-type", "detail"],
+    ["SystemMetadata", "Data"],
+];
 /// The system attribute of messages that SQS moved.
 const MOVED_FROM: &str = "DeadLetterQueueSourceArn";
 
@@ -41,6 +49,9 @@ pub enum Standing {
     /// The effect is done. The completion may have expired.
     Completed,
     /// The key was completed for another payload: the message had no effect.
+    ///
+    /// Also if [`KeyFrom`] found the key and the payloads can't be compared, since the key may be another consumer's: the
+    /// completion has no fingerprint, or one of a part of the payload or with a key secret.
     OtherPayload,
     /// The item has content that no consumer writes.
     Unreadable,
@@ -145,9 +156,7 @@ impl DeadLetter {
         if !letter.is_moved_by_sqs() && letter.added(REASON).is_none() {
             letter.bus_failure = BusFailure::from_body(letter.body());
         }
-        // A longer value is not an ID, and DynamoDB would reject the whole read.
-        let is_id = |id: &&str| id.len() <= ItemId::MAX_READABLE_LEN;
-        letter.ids = match letter.added(KEY).filter(is_id) {
+        letter.ids = match letter.own_id() {
             Some(id) => vec![ItemId::from_stored(id)],
             None => {
                 let ids = key_from.and_then(|from| from.ids(&letter.message));
@@ -192,10 +201,35 @@ impl DeadLetter {
         Group::of(self)
     }
 
-    /// Whether a consumer moved the message here because its key was completed for another payload.
-    pub(crate) fn is_mismatched(&self) -> bool {
-        let reason = self.reason();
-        reason.is_some_and(|reason| reason.starts_with("payload mismatch:"))
+    /// The ID of its key's item that a consumer attached.
+    fn own_id(&self) -> Option<&str> {
+        // A longer value is not an ID, and DynamoDB would reject the whole read.
+        let is_id = |id: &&str| id.len() <= ItemId::MAX_READABLE_LEN;
+        self.added(KEY).filter(is_id)
+    }
+
+    /// Whether its key, completed for the payload with this fingerprint, was completed for this message.
+    pub(crate) fn is_done(&self, completed: Option<&Fingerprint>) -> bool {
+        let is_same = |payload: String| Some(&Fingerprint::from_body(&payload)) == completed;
+        match (self.own_id(), self.reason()) {
+            (_, Some(reason)) if reason.starts_with("payload mismatch:") => false,
+            (Some(_), _) => true,
+            // The key is only looked for, and may be one of another route or consumer.
+            (None, _) => self.payloads().any(is_same),
+        }
+    }
+
+    /// What may be its payload: the body, or the content of its envelope.
+    fn payloads(&self) -> impl Iterator<Item = String> {
+        let fields: BTreeMap<String, &RawValue> =
+            serde_json::from_str(self.body()).unwrap_or_default();
+        let inside = ENVELOPES.into_iter().filter_map(move |[own, payload]| {
+            let payload = fields.get(payload).filter(|_| fields.contains_key(own))?;
+            // SNS writes the payload as text.
+            let text = serde_json::from_str(payload.get());
+            Some(text.unwrap_or_else(|_| payload.get().to_owned()))
+        });
+        iter::once(self.body().to_owned()).chain(inside)
     }
 
     /// Whether SQS itself moved the message here, because it was received too often.

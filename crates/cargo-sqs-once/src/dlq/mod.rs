@@ -70,7 +70,8 @@ struct QueueArgs {
     queue: String,
 
     /// The place of the key: /order/id in the body, or attribute:NAME; for messages that do not contain their key's id. Give
-    /// it once for each part of the key, in their order
+    /// it once for each part of the key, in their order. If several consumers get the same messages and share this queue,
+    /// also give --source-queue
     #[arg(long, value_name = "PLACE", value_parser = part_from)]
     key_from: Vec<String>,
 
@@ -134,7 +135,8 @@ enum StateArg {
     Failed,
     /// The effect is done
     Completed,
-    /// The key was completed for another payload, and the message had no effect
+    /// The key was completed for another payload, and the message had no effect. With --key-from also if the payloads can't
+    /// be compared
     OtherPayload,
     /// The table has an item under the key that no consumer writes
     Unreadable,

@@ -3,6 +3,7 @@
 use crate::project::{Run, Runs, command};
 use crate::support::{AtTerminal, Log, dynamodb, id, on_table};
 use serde_json::{Value, json};
+use sqs_once::key::Fingerprint;
 use sqs_once_local::{LocalDynamoDb, LocalSqs, NewMessage, QueueSettings, Queues, Redrive};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -40,6 +41,11 @@ impl Account {
             ("m-moved", "o-3", false, "COMPLETED"),
         ] {
             let body = json!({"order": {"id": order}}).to_string();
+            let item = json!({
+                "id": {"S": id(order)}, "status": {"S": status}, "in_progress_expiration": {"N": "0"},
+                "validation": {"S": Fingerprint::from_body(&body).as_str()},
+            });
+            account.dynamodb.put_item("sqs-once", item).unwrap();
             let mut message = NewMessage::new(message, body);
             if says_its_key {
                 message.attributes = texts(&[
@@ -49,10 +55,6 @@ impl Account {
                 ]);
             }
             account.put("orders-dlq", message);
-            let item = json!({
-                "id": {"S": id(order)}, "status": {"S": status}, "in_progress_expiration": {"N": "0"},
-            });
-            account.dynamodb.put_item("sqs-once", item).unwrap();
         }
         account
     }
@@ -513,6 +515,20 @@ async fn what_is_dropped_is_asked_for_saved_and_gone() {
     assert_eq!(lines.len(), 2);
     assert_eq!(lines[0]["body"], r#"{"order":{"id":"o-2"}}"#);
     assert_eq!(lines[0]["attributes"]["tenant"]["text"], "seven");
+}
+
+/// Two routes with namespaces of their own share the business key, and the operator tries both.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_is_not_dropped_for_the_completion_of_another_route() {
+    let account = Account::new().await;
+    let refund = json!({"order": {"id": "o-2"}, "refund": 7}).to_string();
+    account.put("orders-dlq", NewMessage::new("m-refund", refund));
+    let completed = ["drop", "--yes", "--state", "completed"];
+    let run = account.done(&[&completed[..], &["--key-from", "/order/id"]].concat());
+    assert_eq!(run.stdout, "dropped 2 messages\n");
+    assert_eq!(account.queues().0, ["m-failed", "m-refund"]);
+    let all = ["redrive", "--all", "--yes", "--key-from", "/order/id"];
+    account.done(&all).shows("sent 2 messages to ");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use network_for_tests::{Turn, Wire};
 use serde_json::{Value, json};
 use sqs_once::BusinessKey;
-use sqs_once::key::ItemId;
+use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::unstable::JsonPointer;
 use sqs_once_local::{
     LocalDynamoDb, LocalSqs, NewMessage, QueueSettings, Queues, Redrive, TableDescription,
@@ -340,6 +340,22 @@ async fn completed(keys: &[&str]) -> (LocalDynamoDb, Keys) {
     (dynamodb, Keys::new(store))
 }
 
+/// A table in which this key is completed for a payload.
+async fn completed_for(key: &ItemId, payload: &str) -> (LocalDynamoDb, Keys) {
+    let (dynamodb, store) = dynamodb(&TableDescription::default()).await;
+    let fingerprint = Fingerprint::from_body(payload);
+    put(&dynamodb, completion(key, Some(fingerprint.as_str())));
+    (dynamodb, Keys::new(store))
+}
+
+fn completion(key: &ItemId, validation: Option<&str>) -> Value {
+    let mut item = json!({"id": {"S": key.as_str()}, "status": {"S": "COMPLETED"}});
+    if let Some(validation) = validation {
+        item["validation"] = json!({"S": validation});
+    }
+    item
+}
+
 /// A message that SQS moves has its producer's attributes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_a_producer_claims_is_not_believed() {
@@ -606,7 +622,7 @@ async fn what_is_completed_under_either_form_of_its_id_is_done() {
     for (done, failed) in [(&hashed, &readable), (&readable, &hashed)] {
         let account = Account::new("").await;
         account.put(NewMessage::new("m-1", r#"{"id": "o-1"}"#));
-        let (dynamodb, keys) = completed(&[done.as_str()]).await;
+        let (dynamodb, keys) = completed_for(done, r#"{"id": "o-1"}"#).await;
         let released = json!({
             "id": {"S": failed.as_str()}, "status": {"S": "INPROGRESS"}, "in_progress_expiration": {"N": "0"},
         });
@@ -628,7 +644,7 @@ async fn a_key_can_have_a_part_in_the_body_and_one_in_an_attribute() {
     of_tenant.attributes.extend([tenant]);
     account.put(of_tenant);
     account.put(NewMessage::new("m-2", r#"{"id": "o-1"}"#));
-    let (_dynamodb, keys) = completed(&[id.as_str()]).await;
+    let (_dynamodb, keys) = completed_for(&id, r#"{"id": "o-1"}"#).await;
     let key_from = key_from(vec![PartFrom::Attribute("tenant".to_owned())]);
     let letters = account.reliable(Some(keys)).key_from(Some(key_from));
     let standings = vec![Standing::Completed, Standing::UnknownKey];
@@ -643,11 +659,48 @@ async fn the_key_of_a_message_from_sns_is_in_its_notification() {
     let account = Account::new("").await;
     let notification = json!({"Type": "Notification", "Message": r#"{"id": "o-1"}"#});
     account.put(NewMessage::new("m-1", notification.to_string()));
-    let (_dynamodb, keys) = completed(&[id.as_str()]).await;
+    let (_dynamodb, keys) = completed_for(&id, r#"{"id": "o-1"}"#).await;
     let letters = account
         .reliable(Some(keys))
         .key_from(Some(key_from(vec![])));
     assert_eq!(looked(&letters).await.0, [Standing::Completed]);
+}
+
+/// Another route or consumer may have completed the key, which is only looked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_without_its_keys_id_is_done_only_if_the_key_was_completed_for_its_payload() {
+    let id = payments().item_id(&BusinessKey::new("o-1").unwrap());
+    let own = r#"{"id": "o-1", "refund": 7, "more": 12345678901234567890}"#;
+    let respaced = r#"{"refund":7,"more":12345678901234567890,"id":"o-1"}"#;
+    let other_value = r#"{"id": "o-1", "refund": 8, "more": 12345678901234567890}"#;
+    let whole = |payload: &str| Some(Fingerprint::from_body(payload).as_str().to_owned());
+    let part = Fingerprint::new("o-1").unwrap();
+    let event = format!(r#"{{"detail-type": "refund", "id": "o-1", "detail": {own}}}"#);
+    let nested = format!(r#"{{"id": "o-1", "detail": {own}}}"#);
+    use Standing::{Completed, OtherPayload};
+    for (body, completed, expected) in [
+        (own, whole(respaced), Completed),
+        (&event, whole(own), Completed),
+        (&nested, whole(own), OtherPayload),
+        (own, whole(other_value), OtherPayload),
+        (own, whole(r#"{"id": "o-1", "charge": 7}"#), OtherPayload),
+        (own, Some(part.as_str().to_owned()), OtherPayload),
+        (own, None, OtherPayload),
+    ] {
+        let account = Account::new("").await;
+        account.put(NewMessage::new("m-1", body));
+        let (dynamodb, store) = dynamodb(&TableDescription::default()).await;
+        put(&dynamodb, completion(&id, completed.as_deref()));
+        let key_from = key_from(vec![]);
+        let letters = account.reliable(Some(Keys::new(store)));
+        let letters = letters.key_from(Some(key_from));
+        let (standings, _) = looked(&letters).await;
+        assert_eq!(standings, [expected], "{body} {completed:?}");
+        let (tally, ended) = account.redrive_all(&letters).await;
+        ended.unwrap();
+        let stays = usize::from(expected == Completed);
+        assert_eq!((tally.refused, tally.redriven), (stays, 1 - stays));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
