@@ -25,6 +25,8 @@ Examples:
   Let its next message run again, or take it for done:
     cargo sqs-once key forget --table orders-idempotency --namespace payments order-42
     cargo sqs-once key complete --table orders-idempotency --namespace payments order-42
+  The effect of a message that has yet to come is done:
+    cargo sqs-once key complete --ids hashed --table orders-idempotency --namespace payments order-42
 
 Credentials, profile and region are those that the AWS CLI finds: AWS_PROFILE, AWS_REGION, SSO, roles. Another endpoint
 is set by AWS_ENDPOINT_URL_DYNAMODB.";
@@ -167,19 +169,34 @@ struct ChangeArgs {
 /// Complete a key, so that its messages are duplicates from now on
 ///
 /// Shows what the table stores for the key and asks. Writes only if that has not changed since. If the table does not
-/// have the key, creates it, so that a message that has yet to come is a duplicate.
+/// have the key, creates it, so that a message that has yet to come is a duplicate. This needs the form of the consumer's
+/// ids, or the whole id: a consumer does not read a key in another form.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   cargo sqs-once key complete --table orders-idempotency --namespace payments order-42
   cargo sqs-once key complete --for 90d --table orders-idempotency --namespace payments order-42
-  A key with a readable id that has yet to come:
-    cargo sqs-once key complete --table orders-idempotency 'payments#s:order-42'")]
+  A key that has yet to come, for a consumer with the default ids, and with readable ids:
+    cargo sqs-once key complete --ids hashed --table orders-idempotency --namespace payments order-42
+    cargo sqs-once key complete --ids readable --table orders-idempotency --namespace payments order-42")]
 struct CompleteArgs {
     /// How long its messages are duplicates, such as 12h or 90d; never shortens an existing expiry
     #[arg(long = "for", value_name = "TIME", default_value = "28d", value_parser = humantime::parse_duration)]
     duration: Duration,
 
+    /// The form of the consumer's ids; required if the table does not have the key. An item in the other form is left alone
+    #[arg(long, value_enum, value_name = "FORM")]
+    ids: Option<IdsArg>,
+
     #[command(flatten)]
     change: ChangeArgs,
+}
+
+/// The form of a consumer's ids.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum IdsArg {
+    /// The default, also with a secret: give that with --key-secret-file
+    Hashed,
+    /// As `Ids::readable` sets it
+    Readable,
 }

@@ -1,8 +1,10 @@
 //! Shows, lists, forgets and completes keys.
 
 use super::{ChangeArgs, CompleteArgs, KeyArgs, KeyCommand, KeyNameArgs, ListArgs, ShowArgs};
-use super::{StateArg, shown};
-use crate::operate::{ItemChange, List, distance, keys, moment, namespace, row};
+use super::{IdsArg, StateArg, shown};
+use crate::operate::{
+    ConsumerArgs, ItemChange, List, distance, keys, moment, namespace, row,
+};
 use crate::print::{self, one_line};
 use anyhow::{Error, Result, anyhow, bail, ensure};
 use serde_json::json;
@@ -50,7 +52,7 @@ async fn show(args: ShowArgs) -> Result<()> {
     let (keys, _) = keys(&args.table).await?;
     note_name(&name, namespace.as_ref());
     let found = keys.find(&name, namespace.as_ref()).await?;
-    ensure!(!found.is_empty(), NOT_FOUND);
+    ensure!(!found.is_empty(), not_found(&name, &args.consumer));
     let now = Timestamp::now();
     if args.format.is_json() {
         let mut documents = found
@@ -152,7 +154,7 @@ async fn change(args: &ChangeArgs, complete: Option<&CompleteArgs>) -> Result<()
     let (keys, place) = keys(&args.table).await?;
     note_name(&name, namespace.as_ref());
     let found = keys.find(&name, namespace.as_ref()).await?;
-    let (id, seen) = one(found, complete.is_some(), &name, namespace)?;
+    let (id, seen) = one(found, args, complete, &name, namespace)?;
     let now = Timestamp::now();
     match &seen {
         Some(item) => print::note(shown::text(item, false, now).trim_end()),
@@ -211,25 +213,63 @@ async fn change(args: &ChangeArgs, complete: Option<&CompleteArgs>) -> Result<()
 /// Returns the id of the one matching key, and its item if it exists.
 fn one(
     mut found: Vec<Item>,
-    is_completed: bool,
+    args: &ChangeArgs,
+    complete: Option<&CompleteArgs>,
     name: &KeyName,
     namespace: Option<Namespace>,
 ) -> Result<(ItemId, Option<Item>)> {
+    let keys = name.keys().map_err(sqs_once_operate::Error::from)?;
+    let ids = |form| {
+        let namespace = namespace.clone();
+        let namespace = namespace.map(|it| it.readable_keys(form == IdsArg::Readable));
+        let ids = namespace.map(|it| keys.iter().map(|key| it.item_id(key)).collect());
+        ids.unwrap_or_else(Vec::new)
+    };
+    let form = complete.and_then(|complete| complete.ids);
+    if let Some(form) = form.filter(|_| !keys.is_empty()) {
+        let ids = ids(form);
+        found.retain(|item| ids.contains(&item.id));
+    }
     if let Some(item) = found.pop() {
         return match found.len() {
             0 => Ok((item.id.clone(), Some(item))),
             others => Err(ambiguous(others + 1)),
         };
     }
-    ensure!(is_completed, NOT_FOUND);
+    ensure!(complete.is_some(), not_found(name, &args.consumer));
     if let Some(id) = whole_id(name) {
         return Ok((id, None));
     }
-    let keys = name.keys().map_err(sqs_once_operate::Error::from)?;
-    match (keys.as_slice(), namespace) {
-        ([key], Some(namespace)) => Ok((namespace.item_id(key), None)),
-        ([], _) | (_, None) => bail!(NOT_FOUND),
-        (several, _) => Err(ambiguous(several.len())),
+    match (form, &*ids(IdsArg::Hashed), &*ids(IdsArg::Readable)) {
+        (_, [], _) => bail!(not_found(name, &args.consumer)),
+        (Some(IdsArg::Hashed), [id], _) | (Some(IdsArg::Readable), _, [id]) => {
+            Ok((id.clone(), None))
+        }
+        (None, [hashed], [readable]) => bail!(
+            "the table does not have this key. To create it, give the form of its consumer's ids: --ids hashed, for \
+             {}, or --ids readable, for {}{}",
+            one_line(hashed.as_str()),
+            one_line(readable.as_str()),
+            perhaps_secret(&args.consumer)
+        ),
+        (_, several, _) => Err(ambiguous(several.len())),
+    }
+}
+
+/// The message that the table does not have a key.
+fn not_found(name: &KeyName, consumer: &ConsumerArgs) -> String {
+    let secret = match name {
+        KeyName::Parts(_) => perhaps_secret(consumer),
+        _ => "",
+    };
+    format!("{NOT_FOUND}{secret}")
+}
+
+/// What also explains that a key is not found by its parts.
+fn perhaps_secret(consumer: &ConsumerArgs) -> &'static str {
+    match consumer.key_secret_file {
+        None => ". If its ids are hashed with a secret, give --key-secret-file",
+        Some(_) => "",
     }
 }
 

@@ -324,7 +324,9 @@ async fn a_key_that_never_came_is_completed_under_one_name_only() {
     ] {
         table.fails(&[action, "--yes", key], message);
     }
-    table.done(&["complete", "--yes", "--for", "90d", "s:42"]);
+    let hashed = ["complete", "--yes", "--ids", "hashed"];
+    table.fails(&[&hashed[..], &["42"]].concat(), "this name matches 2 keys");
+    table.done(&[&hashed[..], &["--for", "90d", "s:42"]].concat());
     let expires = &table.item(&id("42"))["expiration"]["N"];
     let expires: u64 = expires.as_str().unwrap().parse().unwrap();
     assert!((hour(89 * 24)..hour(91 * 24)).contains(&(expires * 1000)));
@@ -332,6 +334,30 @@ async fn a_key_that_never_came_is_completed_under_one_name_only() {
         table.done(&["complete", "--yes", whole]);
         assert_eq!(table.item(whole)["status"]["S"], "COMPLETED");
     }
+}
+
+/// A consumer reads the key in the form of its own ids only.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_never_came_is_completed_in_the_form_that_its_consumer_reads() {
+    let hashed = &*id("order-42");
+    let readable = "payments#s:order-42";
+    let table = with([]).await;
+    let complete = ["complete", "--yes", "order-42"];
+    let forms = format!("--ids hashed, for {hashed}, or --ids readable, for {readable}");
+    let run = table.fails(&complete, &forms);
+    run.says("give --key-secret-file");
+    table.fails(&["show", "order-42"], "the table does not have this key");
+
+    // An item in the other form does not stand for it.
+    for (form, written) in [("readable", readable), ("hashed", hashed)] {
+        table.done(&[&complete[..], &["--ids", form]].concat());
+        assert_eq!(table.item(written)["status"]["S"], "COMPLETED");
+    }
+    // Without the form, an item that exists is the one.
+    let table = with([item(readable, "INPROGRESS", 0, hour(24))]).await;
+    table.done(&complete);
+    assert_eq!(table.item(readable)["status"]["S"], "COMPLETED");
+    assert_eq!(table.item(hashed), Value::Null);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -374,7 +400,8 @@ async fn a_key_that_is_hashed_with_a_secret_is_found_with_the_secret_alone() {
     let keyed = keyed.key_secret(KeySecret::new(secret).unwrap());
     let order = keyed.item_id(&BusinessKey::new("order-42").unwrap());
     let table = with([completed(order.as_str())]).await;
-    table.fails(&["show", "order-42"], "the table does not have this key");
+    let run = table.fails(&["show", "order-42"], "the table does not have this key");
+    run.says("If its ids are hashed with a secret, give --key-secret-file");
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("secret");
