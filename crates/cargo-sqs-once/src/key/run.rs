@@ -2,16 +2,14 @@
 
 use super::{ChangeArgs, CompleteArgs, KeyArgs, KeyCommand, KeyNameArgs, ListArgs, ShowArgs};
 use super::{IdsArg, StateArg, shown};
-use crate::operate::{
-    ConsumerArgs, ItemChange, List, distance, keys, moment, namespace, row,
-};
+use crate::operate::{ConsumerArgs, ItemChange, List, distance, keys, moment, namespace, row};
 use crate::print::{self, one_line};
 use anyhow::{Error, Result, anyhow, bail, ensure};
 use serde_json::json;
 use sqs_once::key::{ItemId, Namespace};
 use sqs_once::store::{Item, Status, Timestamp};
 use sqs_once::unstable::{Listed, Listing, block};
-use sqs_once_operate::{BreakerName, Change, KeyName, State};
+use sqs_once_operate::{BreakerName, Change, KeyName, Keys, State};
 
 const NOT_FOUND: &str = "the table does not have this key: no message with it was ever claimed, or its completion has \
                          expired and is gone";
@@ -38,6 +36,22 @@ fn key_name(args: &KeyNameArgs) -> Result<KeyName> {
     Ok(KeyName::read(&args.words)?)
 }
 
+/// Searches for a key. The block of a message group is not a key.
+async fn find(keys: &Keys, name: &KeyName, namespace: Option<&Namespace>) -> Result<Vec<Item>> {
+    let found = keys.find(name, namespace).await?;
+    if let Some(block) = found.iter().find(|item| is_block(&item.id)) {
+        let id = one_line(block.id.as_str());
+        bail!("{id} is the block of a message group: use `cargo sqs-once dlq blocks`");
+    }
+    Ok(found)
+}
+
+/// Whether an id is that of a block. A key's id has 64 digits or a `:`.
+fn is_block(id: &ItemId) -> bool {
+    let digits = id.as_str().strip_prefix(block::PREFIX);
+    digits.is_some_and(|digits| digits.len() == 32 && !digits.contains(':'))
+}
+
 /// Prints how the words of a key were read. Its id is a hash, which would not show a wrong namespace or kind.
 fn note_name(name: &KeyName, namespace: Option<&Namespace>) {
     if let (KeyName::Parts(_), Some(namespace)) = (name, namespace) {
@@ -51,7 +65,7 @@ async fn show(args: ShowArgs) -> Result<()> {
     let namespace = namespace(&args.consumer)?;
     let (keys, _) = keys(&args.table).await?;
     note_name(&name, namespace.as_ref());
-    let found = keys.find(&name, namespace.as_ref()).await?;
+    let found = find(&keys, &name, namespace.as_ref()).await?;
     ensure!(!found.is_empty(), not_found(&name, &args.consumer));
     let now = Timestamp::now();
     if args.format.is_json() {
@@ -107,7 +121,7 @@ fn common_status(states: &[State]) -> Option<Status> {
 fn is_wanted((id, item): &Listed, states: &[State], now: Timestamp) -> bool {
     let state = match item {
         _ if BreakerName::from_id(id.as_str()).is_some() => return false,
-        _ if id.as_str().starts_with(block::PREFIX) => return false,
+        _ if is_block(id) => return false,
         Ok(item) => State::from_item(item, now),
         Err(_) => State::Unknown,
     };
@@ -153,7 +167,7 @@ async fn change(args: &ChangeArgs, complete: Option<&CompleteArgs>) -> Result<()
     let namespace = namespace(&args.consumer)?;
     let (keys, place) = keys(&args.table).await?;
     note_name(&name, namespace.as_ref());
-    let found = keys.find(&name, namespace.as_ref()).await?;
+    let found = find(&keys, &name, namespace.as_ref()).await?;
     let (id, seen) = one(found, args, complete, &name, namespace)?;
     let now = Timestamp::now();
     match &seen {

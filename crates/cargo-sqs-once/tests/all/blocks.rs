@@ -1,7 +1,7 @@
 //! Runs `cargo sqs-once dlq blocks` and `dlq unblock` as a user does.
 
-use crate::project::Runs;
-use crate::support::{Log, Table};
+use crate::project::{Run, Runs};
+use crate::support::{Log, Table, on_table};
 use serde_json::{Value, json};
 use sqs_once::store::Timestamp;
 use sqs_once::unstable::block::{Block, item_id};
@@ -29,14 +29,32 @@ async fn with(groups: &[(&str, &str)]) -> Table {
 #[tokio::test(flavor = "multi_thread")]
 async fn blocked_groups_are_listed_and_are_no_keys() {
     let table = with(&[(QUEUE, "order-7")]).await;
+    let item_before = table.item(item_id(QUEUE, "order-7").as_str());
     let run = table.done(&["blocks"]);
     run.shows("steps.fifo");
     run.shows("order-7\n");
     let row = table.done(&["blocks", "--format=json"]).one();
     assert_eq!(row["group"], "order-7");
     assert_eq!((&row["waiting"], &row["ended"]), (&json!(2), &json!(0)));
-    let keys = crate::support::on_table(&table.dynamodb, &["key", "list"]);
-    crate::project::Run::of(keys).says("no such keys");
+    let keys = on_table(&table.dynamodb, &["key", "list"]);
+    Run::of(keys).says("no such keys");
+    let id = item_id(QUEUE, "order-7");
+    for action in [&["show"][..], &["forget", "--yes"], &["complete", "--yes"]] {
+        for name in [id.as_str(), &id.as_str()[..20]] {
+            let key = [&["key"], action, &[name]].concat();
+            let run = Run::of(on_table(&table.dynamodb, &key));
+            run.assert_failed_with("use `cargo sqs-once dlq blocks`");
+        }
+    }
+    assert_eq!(table.item(id.as_str()), item_before);
+    // A consumer may have this namespace.
+    let key = format!("block#{}", "0".repeat(64));
+    table.put(json!({"id": {"S": key}, "status": {"S": "COMPLETED"}}));
+    Run::of(on_table(
+        &table.dynamodb,
+        &["key", "list", "--namespace", "block"],
+    ))
+    .shows(&key);
     let none = with(&[]).await.done(&["blocks"]);
     none.says("no message group waits behind a dead letter");
 }
