@@ -38,7 +38,7 @@ impl DeadLetters {
     pub fn new(client: Client, url: impl Into<String>, keys: Option<Keys>) -> Self {
         Self {
             client,
-            url: url.into(),
+            url: without_slash(&url.into()).to_owned(),
             keys,
             key_from: None,
             restarts: false,
@@ -84,7 +84,7 @@ impl DeadLetters {
 
     /// Whether `url` is this queue's URL. SQS uses more than one host name.
     pub(crate) fn is_at(&self, url: &str) -> bool {
-        let account_and_name = |url| str::trim_end_matches(url, '/').rsplit('/').take(2);
+        let account_and_name = |url| str::rsplit(url, '/').take(2);
         account_and_name(url).eq(account_and_name(&self.url))
     }
 
@@ -279,6 +279,11 @@ impl DeadLetters {
         answer.map_err(Error::of_sqs("sqs:DeleteMessage"))?;
         Ok(())
     }
+}
+
+/// A queue's URL as SQS writes it, by whose end a FIFO queue is recognised.
+pub(crate) fn without_slash(url: &str) -> &str {
+    url.trim_end_matches('/')
 }
 
 async fn url_of(client: &Client, name: &str) -> Result<String, Error> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use sqs_once::store::Timestamp;
 
-use crate::dead_letters::BATCH;
+use crate::dead_letters::{BATCH, without_slash};
 use crate::letter::{DeadLetter, Standing};
 use crate::{DeadLetters, Error};
 
@@ -289,6 +289,7 @@ impl DeadLetters {
         mut before: impl FnMut(&[&DeadLetter]) -> bool,
         mut each: impl FnMut(&DeadLetter, Fate),
     ) -> (Tally, Result<(), Error>) {
+        let to = without_slash(to);
         let mut held = Held::default();
         let mut tally = Tally::of(selection);
         let walked: Result<(), Error> = async {

@@ -225,6 +225,18 @@ async fn a_redrive_that_is_cut_at_any_request_loses_nothing_and_can_be_run_again
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redrive_keeps_the_order_of_fifo_queues_whose_urls_end_in_a_slash() {
+    let account = Account::with(".fifo", &BODIES).await;
+    let [from, to] = [account.dlq(), account.source()].map(|queue| account.sqs.url(&queue) + "/");
+    let letters = DeadLetters::new(sqs(&account.sqs.endpoint()), from, None);
+    assert!(letters.is_fifo());
+    let all = Selection::default();
+    let run = letters.redrive(&to, &all, false, &|| false, |_| true, |_, _| {});
+    run.await.1.unwrap();
+    assert_eq!(account.bodies("orders.fifo"), BODIES);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redrive_deletes_no_message_whose_copy_has_no_message_id() {
     let account = Account::with("", &BODIES).await;
     // The four requests after the first are the copies.
