@@ -10,6 +10,7 @@ use aws_sdk_sqs::types::{
 };
 use sqs_once::key::ItemId;
 use sqs_once::store::{Item, StoreErrorKind, Timestamp};
+use tokio::time::Instant;
 
 use crate::letter::{DeadLetter, KeyFrom, Standing};
 use crate::{Error, Keys};
@@ -144,11 +145,12 @@ impl DeadLetters {
             .wait_time_seconds(WAIT.as_secs() as i32)
             .message_attribute_names("All")
             .message_system_attribute_names(MessageSystemAttributeName::All);
+        let received = Instant::now();
         let answer = request.send().await;
         let answer = answer.map_err(Error::of_sqs("sqs:ReceiveMessage"))?;
         let messages = answer.messages.unwrap_or_default().into_iter();
         let mut letters: Vec<_> = messages
-            .map(|message| DeadLetter::new(message, self.key_from.as_ref()))
+            .map(|message| DeadLetter::new(message, received, self.key_from.as_ref()))
             .collect();
         if let Err(error) = self.look_up(&mut letters).await {
             // Report the first error, which is the cause.

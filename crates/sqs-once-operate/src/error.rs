@@ -9,6 +9,8 @@ use sqs_once::key::KeyError;
 use sqs_once::store::{StoreError, StoreErrorKind};
 use thiserror::Error as ThisError;
 
+use crate::DeadLetters;
+
 /// The advice for missing credentials.
 const SIGN_IN: &str = "sign in, such as by `aws sso login`, or set AWS_PROFILE";
 
@@ -83,6 +85,12 @@ pub enum Error {
         /// The message's ID.
         id: String,
     },
+    /// The messages were held for almost as long as SQS hides them, and the rest was released.
+    #[error(
+        "SQS hides received messages for {} minutes, and the time is almost over: the rest stays. Run the command again",
+        DeadLetters::HOLD.as_secs() / 60
+    )]
+    HeldTooLong,
     /// The source queue is ambiguous or unknown.
     #[error(
         "pass the target queue with --to: {} have this dead-letter queue{}",

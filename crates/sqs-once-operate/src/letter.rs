@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::iter;
+use std::time::Duration;
 
 use aws_sdk_sqs::types::{Message, MessageAttributeValue, MessageSystemAttributeName};
 use serde_json::value::RawValue;
@@ -11,12 +12,15 @@ use sqs_once::key::{Fingerprint, ItemId, Namespace};
 use sqs_once::store::{Item, Timestamp};
 use sqs_once::unstable::block::Place;
 use sqs_once::unstable::{JsonPointer, RESTARTS};
+use tokio::time::Instant;
 
 use crate::name::{Joined, ids};
-use crate::{BusFailure, Error, Group, State};
+use crate::{BusFailure, DeadLetters, Error, Group, State};
 
 /// Prefix of the attributes that the library adds to dead letters. Producers do not use it.
 const ADDED: &str = "sqs-once-";
+/// How long the deletion of a message may take.
+const DELETION: Duration = Duration::from_secs(2 * 60);
 /// How many attributes a message may have.
 const MOST_ATTRIBUTES: usize = 10;
 const KEY: &str = "sqs-once-key";
@@ -137,6 +141,8 @@ impl KeyFrom {
 #[derive(Clone, Debug)]
 pub struct DeadLetter {
     pub(crate) message: Message,
+    /// When it was received, or earlier.
+    received: Instant,
     /// The possible IDs of its key: two if it is unknown whether the consumer uses readable keys.
     pub(crate) ids: Vec<ItemId>,
     /// The state of its key.
@@ -145,9 +151,10 @@ pub struct DeadLetter {
 }
 
 impl DeadLetter {
-    pub(crate) fn new(message: Message, key_from: Option<&KeyFrom>) -> Self {
+    pub(crate) fn new(message: Message, received: Instant, key_from: Option<&KeyFrom>) -> Self {
         let mut letter = Self {
             message,
+            received,
             ids: Vec::new(),
             standing: Standing::UnknownKey,
             bus_failure: None,
@@ -167,6 +174,11 @@ impl DeadLetter {
             letter.standing = Standing::NotLookedUp;
         }
         letter
+    }
+
+    /// Whether SQS hides it from other receivers for long enough to delete it.
+    pub(crate) fn is_held(&self) -> bool {
+        self.received.elapsed() + DELETION < DeadLetters::HOLD
     }
 
     /// The message ID in this queue. Other queues may use a different ID.

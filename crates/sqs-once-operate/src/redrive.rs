@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use sqs_once::store::Timestamp;
+use tokio::time::Instant;
 
 use crate::dead_letters::{BATCH, without_slash};
 use crate::letter::{DeadLetter, Standing};
@@ -186,7 +187,8 @@ impl DeadLetters {
         Ok(tally)
     }
 
-    /// Receives the selected messages and keeps them invisible, in order to drop them.
+    /// Receives the selected messages and keeps them invisible, in order to drop them. Stops after half of
+    /// [`HOLD`](Self::HOLD), which leaves time to drop them.
     ///
     /// # Errors
     /// [`Error::Queue`] and [`Error::Store`], as in [`look`](Self::look).
@@ -195,11 +197,13 @@ impl DeadLetters {
         selection: &Selection,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<(Vec<DeadLetter>, Tally), Error> {
+        let began = Instant::now();
+        let stop = || stop() || began.elapsed() > Self::HOLD / 2;
         let (mut chosen, mut others) = (Vec::<DeadLetter>::new(), Held::default());
         let mut known = HashSet::new();
         let mut tally = Tally::of(selection);
         let walked: Result<(), Error> = async {
-            while let Some(letters) = self.next(selection, stop, &mut tally).await? {
+            while let Some(letters) = self.next(selection, &stop, &mut tally).await? {
                 for letter in letters {
                     tally.missing.remove(letter.id());
                     let is_new = known.insert(letter.id().to_owned());
@@ -239,7 +243,8 @@ impl DeadLetters {
     /// `false`. Releases the remaining messages, and those that it could not delete. Returns the number of deleted messages.
     ///
     /// # Errors
-    /// [`Error::Queue`] if SQS does not answer. The number is returned in this case too.
+    /// [`Error::Queue`] if SQS does not answer, and [`Error::HeldTooLong`] if [`HOLD`](Self::HOLD) is almost over. The
+    /// number is returned in these cases too.
     pub async fn drop_held(
         &self,
         letters: &[DeadLetter],
@@ -248,6 +253,11 @@ impl DeadLetters {
         mut each: impl FnMut(&DeadLetter),
     ) -> (usize, Result<(), Error>) {
         for (at, letter) in letters.iter().enumerate() {
+            // SQS confirms a deletion by an old receipt, but may keep the message.
+            if !letter.is_held() {
+                let released = self.release(&letters[at..]).await;
+                return (at, released.and(Err(Error::HeldTooLong)));
+            }
             if stop() || !before(letter) {
                 return (at, self.release(&letters[at..]).await);
             }

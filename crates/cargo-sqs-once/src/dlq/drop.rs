@@ -7,23 +7,21 @@ use crate::interrupt::Interrupt;
 use crate::operate::Audit;
 use crate::print;
 use crate::private;
-use anyhow::{Context, Error, Result, bail, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use sqs_once::store::Timestamp;
 use sqs_once_operate::{DeadLetter, DeadLetters};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
-use std::time::Instant;
 
 pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<()> {
     let selection = connect::selection(&args.change)?;
     let (queue, config) = connect::queue(&args.change.queue).await?;
     let audit = Audit::open(&args.change.write, &config).await?;
-    let since = Instant::now();
     let stop = || interrupt.is_here();
     let (letters, tally) = queue.hold(&selection, &stop).await?;
     let sure = match tally.missing.is_empty() {
-        true => sure(&args, &queue, &letters, tally.seen, interrupt, since).await,
+        true => sure(&args, &queue, &letters, tally.seen, interrupt).await,
         false => Err(missing(&tally.missing)),
     };
     if let Err(error) = sure {
@@ -55,6 +53,10 @@ pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<()> {
     logged?;
     printed?;
     ensure!(dropped == letters.len(), INTERRUPTED);
+    ensure!(
+        !tally.stopped,
+        "receiving took long, and there may be more: run the command again for the rest"
+    );
     Ok(())
 }
 
@@ -65,7 +67,6 @@ async fn sure(
     letters: &[DeadLetter],
     seen: usize,
     interrupt: &Interrupt,
-    since: Instant,
 ) -> Result<()> {
     ensure!(!interrupt.is_here(), INTERRUPTED);
     if letters.is_empty() {
@@ -84,12 +85,6 @@ async fn sure(
         interrupt,
     )
     .await?;
-    // The first of them may be visible again by then, and held by another consumer.
-    if since.elapsed() > DeadLetters::HOLD / 2 {
-        bail!(
-            "the answer took so long that another receiver may have the messages: nothing was dropped"
-        );
-    }
     if let Some(path) = &args.save {
         let unsaved = path.display();
         let unsaved = || format!("the messages can't be saved to {unsaved}: nothing was dropped");

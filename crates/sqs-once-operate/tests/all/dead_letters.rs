@@ -5,6 +5,7 @@ use std::iter::repeat_n;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
+use futures_util::FutureExt as _;
 use network_for_tests::{Turn, Wire};
 use serde_json::{Value, json};
 use sqs_once::BusinessKey;
@@ -731,6 +732,55 @@ async fn dropping_ends_where_it_is_stopped_and_puts_the_rest_back() {
     assert_eq!(dropped, 2);
     assert_eq!(account.bodies("orders-dlq").len(), 2);
     assert_eq!(account.in_flight(), 0);
+}
+
+/// So much time passes.
+fn pass(time: Duration) {
+    tokio::time::pause();
+    // The time has passed before it waits.
+    let _ = tokio::time::advance(time).now_or_never();
+    tokio::time::resume();
+}
+
+/// SQS confirms a deletion by an old receipt, but may keep the message.
+#[tokio::test]
+async fn no_message_is_dropped_by_a_receipt_that_is_older_than_its_hold() {
+    let account = Account::with("", &BODIES).await;
+    let letters = account.reliable(None);
+    let held = letters.hold(&Selection::default(), &|| false).await;
+    let (held, _) = held.unwrap();
+    let mut gone = 0;
+    let each = |_: &_| {
+        gone += 1;
+        if gone == 2 {
+            pass(DeadLetters::HOLD - Duration::from_secs(60));
+        }
+    };
+    let (dropped, ended) = letters.drop_held(&held, &|| false, |_| true, each).await;
+    let error = ended.unwrap_err().to_string();
+    assert!(error.contains("Run the command again"), "{error}");
+    assert_eq!(dropped, 2);
+    assert_eq!(account.bodies("orders-dlq").len(), 2);
+    assert_eq!(account.in_flight(), 0);
+}
+
+#[tokio::test]
+async fn messages_are_not_received_for_so_long_that_no_time_is_left_to_drop_them() {
+    let bodies: Vec<String> = (0..25).map(|body| format!("{body:02}")).collect();
+    let bodies: Vec<&str> = bodies.iter().map(String::as_str).collect();
+    let account = Account::with("", &bodies).await;
+    let letters = account.reliable(None);
+    let slow = || {
+        pass(DeadLetters::HOLD / 4);
+        false
+    };
+    let (held, tally) = letters.hold(&Selection::default(), &slow).await.unwrap();
+    assert!(tally.stopped);
+    assert_eq!(held.len(), 10);
+    let (dropped, ended) = letters.drop_held(&held, &|| false, |_| true, |_| {}).await;
+    ended.unwrap();
+    assert_eq!(dropped, 10);
+    assert_eq!(account.bodies("orders-dlq").len(), 15);
 }
 
 /// It is no event, and a queue for them in order has their groups.
