@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_sqs::Client;
+use aws_sdk_sqs::error::ProvideErrorMetadata as _;
 use aws_sdk_sqs::types::{
     ChangeMessageVisibilityBatchRequestEntry, MessageSystemAttributeName,
     MessageSystemAttributeNameForSends, MessageSystemAttributeValue, QueueAttributeName,
@@ -267,7 +268,18 @@ impl DeadLetters {
             })
             .set_message_deduplication_id(deduplication);
         let answer = request.send().await;
-        let answer = answer.map_err(Error::of_sqs("sqs:SendMessage"))?;
+        let answer = answer.map_err(|error| match error.code() {
+            Some(code)
+                if code.contains("InvalidParameterValue")
+                    || code.contains("InvalidMessageContents") =>
+            {
+                Error::Refused {
+                    id: letter.id().to_owned(),
+                    reason: error.message().unwrap_or(code).to_owned(),
+                }
+            }
+            _ => Error::of_sqs("sqs:SendMessage")(error),
+        })?;
         answer.message_id.ok_or_else(|| {
             let advice =
                 "something answers in the place of SQS: check the network and AWS_ENDPOINT_URL_SQS";

@@ -76,6 +76,14 @@ pub enum Error {
         /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// SQS does not accept a copy of the message.
+    #[error("{id} stays, because SQS refuses its copy: {reason}")]
+    Refused {
+        /// The message's ID.
+        id: String,
+        /// SQS's error.
+        reason: String,
+    },
     /// The message has as many attributes as SQS accepts, and no room for the reason by which it would be restarted.
     #[error(
         "the message {id} has ten attributes, and no room for a reason that says whether its execution has ended: it stays. \
@@ -126,6 +134,11 @@ impl Error {
             advice,
             source: source.into(),
         }
+    }
+
+    /// Whether only this message can't be sent.
+    pub(crate) fn is_of_message(&self) -> bool {
+        matches!(self, Self::Refused { .. } | Self::NoRoomToRestart { .. })
     }
 
     /// An error of a request to SQS that should never happen.

@@ -1,6 +1,6 @@
 //! Processes a dead-letter queue: visits each message once and releases those that stay.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
@@ -77,6 +77,8 @@ pub enum Fate {
     Behind,
     /// The message stays: this run already sent it, and it failed again.
     CameBack,
+    /// The message stays: SQS does not accept its copy, or it can't be restarted.
+    Unsendable,
     /// The message was sent and deleted here.
     Redriven,
 }
@@ -96,6 +98,8 @@ pub struct Tally {
     pub behind: usize,
     /// Messages that this run sent, that failed again, and that stay now.
     pub came_back: usize,
+    /// Messages that stay because they can't be sent, by their IDs, each with the reason.
+    pub unsendable: BTreeMap<String, String>,
     /// Whether the run was stopped before the end.
     pub stopped: bool,
     /// Selected IDs that the run did not find.
@@ -134,20 +138,36 @@ impl Held {
     }
 }
 
-/// Message groups of which a message stays, each with the source queues of such messages, if known.
-#[derive(Default)]
-struct Stuck(HashMap<String, HashSet<Option<String>>>);
+/// Message groups of a FIFO queue of which a message stays, each with the source queues of such messages, if known.
+struct Stuck {
+    is_fifo: bool,
+    groups: HashMap<String, HashSet<Option<String>>>,
+}
 
 impl Stuck {
-    fn add(&mut self, group: &str, letter: &DeadLetter) {
-        let queues = self.0.entry(group.to_owned()).or_default();
-        queues.insert(letter.source_arn().map(str::to_owned));
+    fn of(queue: &DeadLetters) -> Self {
+        Self {
+            is_fifo: queue.is_fifo(),
+            groups: HashMap::new(),
+        }
     }
 
-    /// Whether an earlier message of the group and of the same queue stays. A message of an unknown queue may be of this one.
-    fn holds(&self, group: &str, letter: &DeadLetter) -> bool {
+    fn group<'a>(&self, letter: &'a DeadLetter) -> Option<&'a str> {
+        letter.system("MessageGroupId").filter(|_| self.is_fifo)
+    }
+
+    fn add(&mut self, letter: &DeadLetter) {
+        if let Some(group) = self.group(letter) {
+            let queues = self.groups.entry(group.to_owned()).or_default();
+            queues.insert(letter.source_arn().map(str::to_owned));
+        }
+    }
+
+    /// Whether an earlier message of its group and queue stays. A message of an unknown queue may be of this one.
+    fn holds(&self, letter: &DeadLetter) -> bool {
+        let queues = self.group(letter).and_then(|group| self.groups.get(group));
         let source = letter.source_arn().map(str::to_owned);
-        self.0.get(group).is_some_and(|queues| {
+        queues.is_some_and(|queues| {
             source.is_none() || queues.contains(&None) || queues.contains(&source)
         })
     }
@@ -282,8 +302,9 @@ impl DeadLetters {
     /// FIFO queue are sent one by one, in order.
     ///
     /// Completed messages stay, unless `even_completed` is set, or their message group waits for them. So do reports of
-    /// an event bus. In a FIFO queue, a message that stays keeps all later messages of its group. A message that fails
-    /// again and returns during the run is not sent again, since the run might never end.
+    /// an event bus, and messages that SQS does not accept in the other queue. In a FIFO queue, a message that stays keeps
+    /// all later messages of its group. A message that fails again and returns during the run is not sent again, since the
+    /// run might never end.
     ///
     /// `before` gets the messages that are sent next, at most ten. If it returns `false`, they stay and the run stops.
     ///
@@ -306,7 +327,7 @@ impl DeadLetters {
             if self.is_at(to) {
                 return Err(Error::SameQueue);
             }
-            let mut stuck = Stuck::default();
+            let (mut stuck, mut unsendable) = (Stuck::of(self), Stuck::of(self));
             let mut sent: HashSet<String> = HashSet::new();
             // Of messages that may come back without their ID.
             let (hasher, mut bodies) = (RandomState::new(), HashSet::new());
@@ -319,7 +340,6 @@ impl DeadLetters {
                     }
                     tally.seen += 1;
                     tally.missing.remove(letter.id());
-                    let group = letter.system("MessageGroupId").filter(|_| self.is_fifo());
                     let came_back = match letter.id_before() {
                         Some(id) => sent.contains(id),
                         None => {
@@ -336,16 +356,14 @@ impl DeadLetters {
                         Standing::Completed if !even_completed && letter.place().is_none() => {
                             Fate::Refused
                         }
-                        _ if group.is_some_and(|group| stuck.holds(group, letter)) => Fate::Behind,
+                        _ if stuck.holds(letter) => Fate::Behind,
                         _ => Fate::Redriven,
                     };
                     if fate == Fate::Redriven {
                         chosen.push(letter);
                         continue;
                     }
-                    if let Some(group) = group {
-                        stuck.add(group, letter);
-                    }
+                    stuck.add(letter);
                     tally.refused += usize::from(fate == Fate::Refused);
                     tally.bus_failures += usize::from(fate == Fate::BusFailure);
                     tally.behind += usize::from(fate == Fate::Behind);
@@ -355,6 +373,13 @@ impl DeadLetters {
                 // Send one at a time if the queue has an order.
                 let together = if self.is_fifo() { 1 } else { BATCH };
                 for chunk in chosen.chunks(together) {
+                    if let [letter] = chunk
+                        && unsendable.holds(letter)
+                    {
+                        tally.behind += 1;
+                        each(letter, Fate::Behind);
+                        continue;
+                    }
                     if stop() || !before(chunk) {
                         tally.stopped = true;
                         break;
@@ -373,6 +398,12 @@ impl DeadLetters {
                                 bodies.insert(hasher.hash_one(letter.body()));
                                 tally.redriven += 1;
                                 each(letter, Fate::Redriven);
+                            }
+                            Err(error) if error.is_of_message() => {
+                                unsendable.add(letter);
+                                let id = letter.id().to_owned();
+                                tally.unsendable.insert(id, error.to_string());
+                                each(letter, Fate::Unsendable);
                             }
                             Err(error) => failed = failed.and(Err(error)),
                         }

@@ -92,6 +92,10 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
     let (tally, ended) = run.await;
     bar.finish_and_clear();
     let ended = ended.map_err(Error::from);
+    for (id, reason) in &tally.unsendable {
+        audit.refused(id, reason);
+        print::note(reason);
+    }
     if let Err(error) = &ended {
         audit.failed(error);
     }
@@ -100,7 +104,7 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
         true => print::json_line(&json!({
             "to": to, "seen": tally.seen, "redriven": tally.redriven, "unchecked": unchecked,
             "completed": tally.refused, "bus_failures": tally.bus_failures, "behind": tally.behind,
-            "came_back": tally.came_back,
+            "came_back": tally.came_back, "unsendable": tally.unsendable,
         })),
         false => {
             let messages = print::counted(tally.redriven as u64, "message", "messages");
@@ -138,6 +142,7 @@ pub(super) async fn redrive(args: RedriveArgs, interrupt: &Interrupt) -> Result<
         (tally.bus_failures, BUS_FAILURES),
         (tally.behind, "an earlier message of their group stays"),
         (tally.came_back, "they failed again after they were sent"),
+        (tally.unsendable.len(), "they can't be sent"),
     ];
     let reasons = reasons.iter().filter(|(count, _)| *count > 0);
     let reasons = reasons.map(|(count, why)| staying(*count, why));
@@ -180,6 +185,7 @@ fn name(fate: Fate) -> &'static str {
         Fate::BusFailure => "bus-failure",
         Fate::Behind => "behind",
         Fate::CameBack => "came-back",
+        Fate::Unsendable => "unsendable",
         Fate::Redriven => "redriven",
     }
 }

@@ -233,11 +233,11 @@ fn one(
     namespace: Option<Namespace>,
 ) -> Result<(ItemId, Option<Item>)> {
     let keys = name.keys().map_err(sqs_once_operate::Error::from)?;
-    let ids = |form| {
+    let ids = |form| -> Vec<ItemId> {
         let namespace = namespace.clone();
         let namespace = namespace.map(|it| it.readable_keys(form == IdsArg::Readable));
-        let ids = namespace.map(|it| keys.iter().map(|key| it.item_id(key)).collect());
-        ids.unwrap_or_else(Vec::new)
+        let ids = |it: Namespace| keys.iter().map(|key| it.item_id(key)).collect();
+        namespace.map(ids).unwrap_or_default()
     };
     let form = complete.and_then(|complete| complete.ids);
     if let Some(form) = form.filter(|_| !keys.is_empty()) {

@@ -87,15 +87,26 @@ impl Audit {
 
     /// Writes second lines for the changes that are not confirmed. They may have been made.
     pub(crate) fn failed(&self, error: &Error) {
-        let mut lines = self.unconfirmed.take();
-        for line in lines.values_mut() {
+        let lines = self.unconfirmed.take();
+        self.write_failed(lines.into_values(), &format!("{error:#}"));
+    }
+
+    /// Writes a second line for a change that was refused.
+    pub(crate) fn refused(&self, name: &str, error: &str) {
+        let line = self.unconfirmed.borrow_mut().remove(name);
+        self.write_failed(line, error);
+    }
+
+    fn write_failed(&self, lines: impl IntoIterator<Item = Value>, error: &str) {
+        let mut lines: Vec<_> = lines.into_iter().collect();
+        for line in &mut lines {
             line["at"] = moment(Timestamp::now()).into();
-            line["error"] = format!("{error:#}").into();
+            line["error"] = error.into();
             if let Some(after) = line.get_mut("after") {
                 *after = Value::Null;
             }
         }
-        if self.append(lines.values()).is_err() {
+        if self.append(lines.iter()).is_err() {
             print::note(&self.unwritten());
         }
     }

@@ -369,6 +369,27 @@ async fn a_message_that_may_not_have_moved_is_logged_with_the_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_sqs_refuses_stays_alone_and_is_logged_with_the_reason() {
+    let account = Account::new().await;
+    account.put("orders-dlq", NewMessage::new("m-odd", "\u{1}"));
+    let log = Log::new();
+    let all = ["redrive", "--all", "--yes", "--even-completed"];
+    let arguments = [&all[..], &["--format=json", "--log", log.name()]].concat();
+    let run = account.fails(&arguments, "1 message stays, because they can't be sent");
+    run.says("m-odd stays, because SQS refuses its copy: Invalid characters");
+    let summary = run.json().pop().unwrap();
+    assert_eq!(summary["redriven"], 3);
+    assert!(text(&summary["unsendable"]["m-odd"]).contains("Invalid characters"));
+    assert_eq!(account.queues().0, ["m-odd"]);
+    let lines = log.lines();
+    let [.., last] = &lines[..] else {
+        panic!("{lines:?}");
+    };
+    assert_eq!((lines.len(), &last["id"]), (5, &json!("m-odd")));
+    assert!(text(&last["error"]).contains("Invalid characters"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn one_message_is_shown_whole() {
     let account = Account::new().await;
     let run = account.done(&["show", "m-done"]);

@@ -308,16 +308,48 @@ async fn a_redrive_that_restarts_counts_and_is_refused_without_room_for_a_reason
         let letters = account.reliable(None).restarting(true);
         let (tally, ended) = account.redrive_all(&letters).await;
         assert_eq!(tally.redriven, usize::from(restarts.is_some()));
+        ended.unwrap();
         let Some(restarts) = restarts else {
-            assert!(matches!(ended, Err(Error::NoRoomToRestart { .. })));
+            let reason = &tally.unsendable["id-a1"];
+            assert!(reason.contains("no room for a reason"), "{reason}");
             continue;
         };
-        ended.unwrap();
         let queues = account.sqs.queues();
         let arrived = queues.messages("orders").unwrap().next().unwrap();
         let value = arrived.attributes.get("execution-restarts");
         let value = value.map_or("none", |it| it["StringValue"].as_str().unwrap());
         assert_eq!(value, restarts);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_sqs_refuses_stays_with_those_behind_it_and_the_others_are_sent() {
+    for (suffix, stay) in [("", &["a1"][..]), (".fifo", &["a1", "a2"])] {
+        let account = Account::new(suffix).await;
+        let mut refused = letter("a1");
+        refused.body.push('\u{1}');
+        account.put(refused);
+        BODIES[1..]
+            .iter()
+            .for_each(|body| account.put(letter(body)));
+        let mut fates = BTreeSet::new();
+        let each = |letter: &DeadLetter, fate: Fate| {
+            fates.insert(format!("{} {fate:?}", &letter.body()[..2]));
+        };
+        let letters = account.reliable(None);
+        let (tally, ended) = account.redrive(&letters, false, each).await;
+        ended.unwrap();
+        let left = account.bodies(&account.dlq());
+        assert!(left.iter().map(|body| &body[..2]).eq(stay.iter().copied()));
+        assert_eq!(account.in_flight(), 0);
+        let count = stay.len();
+        assert_eq!((tally.redriven, tally.behind), (4 - count, count - 1));
+        let reason = &tally.unsendable["id-a1"];
+        assert!(reason.contains("Invalid characters"), "{reason}");
+        let a2 = ["a2 Redriven", "a2 Behind"][count - 1];
+        for fate in ["a1 Unsendable", a2, "b1 Redriven", "b2 Redriven"] {
+            assert!(fates.contains(fate), "{fates:?}");
+        }
     }
 }
 
