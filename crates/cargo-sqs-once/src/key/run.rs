@@ -279,7 +279,7 @@ fn not_found(name: &KeyName, consumer: &ConsumerArgs) -> String {
     format!("{NOT_FOUND}{secret}")
 }
 
-/// What also explains that a key is not found by its parts.
+/// A hint at the secret that the ids may have, if none is given.
 fn perhaps_secret(consumer: &ConsumerArgs) -> &'static str {
     match consumer.key_secret_file {
         None => ". If its ids are hashed with a secret, give --key-secret-file",

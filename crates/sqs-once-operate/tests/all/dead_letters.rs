@@ -721,11 +721,13 @@ async fn a_message_without_its_keys_id_is_done_only_if_the_key_was_completed_for
     let whole = |payload: &str| Some(Fingerprint::from_body(payload).as_str().to_owned());
     let part = Fingerprint::new("o-1").unwrap();
     let event = format!(r#"{{"detail-type": "refund", "id": "o-1", "detail": {own}}}"#);
+    let of_bus = format!(r#"{{"SystemMetadata": {{}}, "id": "o-1", "Data": {own}}}"#);
     let nested = format!(r#"{{"id": "o-1", "detail": {own}}}"#);
     use Standing::{Completed, OtherPayload};
     for (body, completed, expected) in [
         (own, whole(respaced), Completed),
         (&event, whole(own), Completed),
+        (&of_bus, whole(own), Completed),
         (&nested, whole(own), OtherPayload),
         (own, whole(other_value), OtherPayload),
         (own, whole(r#"{"id": "o-1", "charge": 7}"#), OtherPayload),
