@@ -304,7 +304,11 @@ fn a_full_disk_is_an_error() {
 #[test]
 fn a_port_that_is_taken_is_named() {
     let project = Project::new();
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    // Below the ports that the system gives to connections, which would take the ports before this one at any time.
+    let listen = |port: u16| TcpListener::bind(("127.0.0.1", port)).ok();
+    let is_after_free_ones = |port: &u16| (port - 3..*port).all(|before| listen(before).is_some());
+    let mut ports = (20_003..32_000).step_by(4).filter(is_after_free_ones);
+    let taken = ports.find_map(listen).unwrap();
     let port = taken.local_addr().unwrap().port();
     // The queues get the port, and then the page, DynamoDB and S3.
     for before in 0..4 {
