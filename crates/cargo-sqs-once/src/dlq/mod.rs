@@ -217,8 +217,8 @@ struct ShowArgs {
 /// With --all it asks first. With --format json, the last line is the total.
 ///
 /// Messages whose effect is done stay, unless --even-completed is set. So do messages that SQS refuses, for example for
-/// their size, later messages of their FIFO group, and messages that fail again meanwhile and come back. Failure records of an event bus stay too: they are no events, and the
-/// command prints how to replay these. Fails if messages had to stay.
+/// their size, later messages of their FIFO group, and messages that fail again meanwhile and come back. Failure records of
+/// an event bus stay too: they are no events, and the command prints how to replay these. Fails if messages had to stay.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

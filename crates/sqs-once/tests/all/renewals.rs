@@ -8,7 +8,7 @@ use sqs_once::consumer::Margins;
 use sqs_once::once::{Once, RunError};
 use sqs_once::store::{Item, Status, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation, Record};
-use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError, spawn_blocking};
+use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError, Idempotency, spawn_blocking};
 use tokio::task::yield_now;
 use tokio::time::{advance, sleep, timeout};
 
@@ -181,6 +181,20 @@ async fn code_that_never_ends_holds_its_key_for_a_quarter_of_an_hour() {
     assert_eq!(lease(&bench).await, None);
 }
 
+async fn run_again(
+    bench: &support::Bench,
+    idempotency: &Idempotency,
+) -> Result<Once<()>, RunError> {
+    let later = idempotency.until(bench.deadline());
+    later.run("a", || async { Ok::<_, HandlerError>(()) }).await
+}
+
+/// The work of [`Idempotency`] still has its key.
+async fn assert_has_its_key(bench: &support::Bench, idempotency: &Idempotency) {
+    let ran = run_again(bench, idempotency).await;
+    assert!(matches!(ran, Err(RunError::InProgress { .. })), "{ran:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn work_without_sqs_keeps_its_key_while_its_code_runs() {
     let (tell, code) = gate();
@@ -192,9 +206,7 @@ async fn work_without_sqs_keeps_its_key_while_its_code_runs() {
     });
     let meanwhile = async {
         passes(60).await;
-        let later = idempotency.until(bench.deadline());
-        let ran = later.run("a", || async { Ok::<_, HandlerError>(()) }).await;
-        assert!(matches!(ran, Err(RunError::InProgress { .. })), "{ran:?}");
+        assert_has_its_key(&bench, &idempotency).await;
         tell.send(()).unwrap();
     };
     let (ran, ()) = tokio::join!(run, meanwhile);
@@ -216,16 +228,7 @@ async fn work_without_sqs_keeps_its_key_while_its_code_runs_though_its_caller_dr
         () = passes(1) => {}
     }
     passes(60).await;
-    let again = async || {
-        let later = idempotency.until(bench.deadline());
-        let nothing = || async { Ok::<_, HandlerError>(()) };
-        later.run("a", nothing).await
-    };
-    let early = again().await;
-    assert!(
-        matches!(early, Err(RunError::InProgress { .. })),
-        "{early:?}"
-    );
+    assert_has_its_key(&bench, &idempotency).await;
     tell.send(()).unwrap();
     let free = || {
         let item = bench.store.item("a").unwrap();
@@ -234,7 +237,7 @@ async fn work_without_sqs_keeps_its_key_while_its_code_runs_though_its_caller_dr
     while !free() {
         passes(1).await;
     }
-    let late = again().await;
+    let late = run_again(&bench, &idempotency).await;
     assert!(matches!(late, Ok(Once::Processed(()))), "{late:?}");
 }
 
@@ -284,10 +287,7 @@ fn work_without_sqs_keeps_its_key_while_it_blocks_its_own_task() {
         };
         let renewed = timeout(10 * SECOND, renewed).await;
         renewed.expect("the lease is renewed");
-        let later = idempotency.until(bench.deadline() + SECOND);
-        let ran = later.run("a", || async { Ok::<_, HandlerError>(()) });
-        let ran = ran.await;
-        assert!(matches!(ran, Err(RunError::InProgress { .. })), "{ran:?}");
+        assert_has_its_key(&bench, &idempotency).await;
         tell.send(()).unwrap();
         ended.await.unwrap().unwrap();
     });
