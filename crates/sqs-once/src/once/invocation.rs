@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::thread::panicking;
 
 use futures_util::FutureExt;
 use tokio::time::{Instant, timeout_at};
@@ -285,7 +286,11 @@ impl<'a> Invocation<'a> {
         let deadline = rules.driver.deadline(self.ends_at);
         let fingerprint = self.fingerprint.clone();
         let mut attempt = KeyedWork::new(rules, deadline, &key, fingerprint)?;
-        let begun = Instant::now();
+        let mut ends = Ends {
+            item: attempt.claim.id.clone(),
+            begun: Instant::now(),
+            is_logged: false,
+        };
         let span = error_span!("run", key = attempt.claim.id.short());
         let running = Running::current().map_or_else(Running::default, |outer| outer.part());
         let attempted = async {
@@ -329,7 +334,7 @@ impl<'a> Invocation<'a> {
             }
         };
         let result = attempted.instrument(span).await;
-        log(&attempt.claim.id, begun, &result);
+        ends.log(Some(&result));
         result
     }
 }
@@ -377,31 +382,51 @@ fn refused<T>(
     }
 }
 
-/// Logs one line for each run. The panic hook reports panics.
-fn log<T>(item: &ItemId, begun: Instant, result: &Result<Once<T>, RunError>) {
-    let outcome = match result {
-        Ok(Once::Processed(_)) => Outcome::Processed,
-        Ok(Once::Duplicate(_)) => Outcome::Duplicate,
-        Err(RunError::InProgress { .. }) => Outcome::InProgress,
-        Err(_) => Outcome::Failed,
-    };
-    // Shortened like the reason in a message's log line, because an error's text can have any length.
-    let reason = result.as_ref().err();
-    let reason = reason.map(|error| shortened(chain(error)));
-    macro_rules! line {
-        ($level:ident) => {
-            $level!(
-                target: "sqs_once::run",
-                outcome = outcome.as_str(),
-                key = item.short(),
-                duration_ms = millis(begun.elapsed()),
-                reason,
-                "work {}", outcome.as_str().replace('_', " "),
-            )
+/// Logs one line for each run, also if its caller drops it. The panic hook reports panics.
+struct Ends {
+    item: ItemId,
+    begun: Instant,
+    is_logged: bool,
+}
+
+impl Ends {
+    /// Logs the result. `None` if the caller has dropped the run.
+    fn log<T>(&mut self, result: Option<&Result<Once<T>, RunError>>) {
+        self.is_logged = true;
+        let outcome = match result {
+            Some(Ok(Once::Processed(_))) => Outcome::Processed,
+            Some(Ok(Once::Duplicate(_))) => Outcome::Duplicate,
+            Some(Err(RunError::InProgress { .. })) => Outcome::InProgress,
+            Some(Err(_)) | None => Outcome::Failed,
         };
+        let reason = match result {
+            // Shortened like the reason in a message's log line, because an error's text can have any length.
+            Some(result) => result.as_ref().err().map(|error| shortened(chain(error))),
+            None => Some("its caller dropped it".to_owned()),
+        };
+        macro_rules! line {
+            ($level:ident) => {
+                $level!(
+                    target: "sqs_once::run",
+                    outcome = outcome.as_str(),
+                    key = self.item.short(),
+                    duration_ms = millis(self.begun.elapsed()),
+                    reason,
+                    "work {}", outcome.as_str().replace('_', " "),
+                )
+            };
+        }
+        match outcome {
+            Outcome::Failed => line!(warn),
+            _ => line!(info),
+        }
     }
-    match outcome {
-        Outcome::Failed => line!(warn),
-        _ => line!(info),
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        if !self.is_logged && !panicking() {
+            self.log::<()>(None);
+        }
     }
 }

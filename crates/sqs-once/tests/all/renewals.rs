@@ -227,6 +227,8 @@ async fn work_without_sqs_keeps_its_key_while_its_code_runs_though_its_caller_dr
         _ = run => panic!("the code still runs"),
         () = passes(1) => {}
     }
+    let [line] = bench.log.take("sqs_once::run").try_into().unwrap();
+    assert_eq!(line["reason"], "its caller dropped it");
     passes(60).await;
     assert_has_its_key(&bench, &idempotency).await;
     tell.send(()).unwrap();
