@@ -95,8 +95,7 @@ class Mutation(Run):
         if name in build["unviable"]:
             return "Unviable", None
         number = build["numbers"][name]
-        reaching = [(test, it) for test, it in build["tests"].items() if number in it[1]]
-        tests = [(len(reached), seconds, test) for test, (seconds, reached) in reaching if seconds <= FAST]
+        tests = [(len(reached), seconds, test) for test, (seconds, reached) in build["tests"].items() if number in reached]
         # The test that reaches the least is the most likely one to be about this.
         for _, seconds, test in sorted(tests):
             status = run_test(test, 10 * seconds + 10, str(number))
@@ -135,7 +134,7 @@ class Mutation(Run):
             "numbers": {name: number for number, name in enumerate(names)},
             "unviable": [names[number] for number in sorted(unviable)],
             "alone": [names[number] for number in sorted(alone)],
-            "tests": reached,
+            "tests": {test: (seconds, numbers) for test, (seconds, numbers) in reached.items() if seconds <= FAST},
         }
         kept.write_text(json.dumps(build))
         return build

@@ -348,7 +348,7 @@ async fn a_key_that_never_came_is_completed_in_the_form_that_its_consumer_reads(
     run.says("give --key-secret-file");
     table.fails(&["show", "order-42"], "the table does not have this key");
 
-    // An item in the other form does not stand for it.
+    // An item in the other form is of another key.
     for (form, written) in [("readable", readable), ("hashed", hashed)] {
         table.done(&[&complete[..], &["--ids", form]].concat());
         assert_eq!(table.item(written)["status"]["S"], "COMPLETED");

@@ -133,7 +133,7 @@ async fn a_batch_handler_dropped_at_any_await_leaves_completions_of_effects_and_
     assert_that_drops_are_safe(&records, consumer, true).await;
 }
 
-/// A claim is a request in flight, an answer on its way, or held by a message that waits for its turn when the deadline
+/// A claim is a request in flight, an answer in flight, or held by a message that waits for its turn when the deadline
 /// comes. Their requests take a tenth of the margin.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_at_any_moment_leaves_no_claim_of_a_message_that_never_started() {

@@ -181,7 +181,7 @@ async fn a_process_that_can_not_keep_its_key_ends_itself_even_if_nothing_can_be_
     let _ = lambda
         .invoke(event_of("writes"), Duration::from_secs(2))
         .await;
-    // Nobody reads its standard output.
+    // This test does not read its standard output.
     let ended = timeout(LIMIT, function.wait()).await.unwrap();
     assert_eq!(ended.unwrap().code(), Some(1));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sqs_once::consumer::Margins;
-use sqs_once::once::{Once, RunError};
+use sqs_once::once::{Invocation, Once, RunError};
 use sqs_once::store::{Item, Status, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation, Record};
 use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError, Idempotency, spawn_blocking};
@@ -181,6 +181,15 @@ async fn code_that_never_ends_holds_its_key_for_a_quarter_of_an_hour() {
     assert_eq!(lease(&bench).await, None);
 }
 
+/// Runs work that waits for this code.
+async fn run_blocking(
+    invocation: Invocation<'_>,
+    code: impl Fn() + Send + 'static,
+) -> Result<Once<()>, RunError> {
+    let work = || async { Ok::<_, HandlerError>(spawn_blocking(code).await?) };
+    invocation.run("a", work).await
+}
+
 async fn run_again(
     bench: &support::Bench,
     idempotency: &Idempotency,
@@ -200,10 +209,7 @@ async fn work_without_sqs_keeps_its_key_while_its_code_runs() {
     let (tell, code) = gate();
     let bench = support::Bench::new();
     let idempotency = bench.idempotency();
-    let until = idempotency.until(bench.deadline());
-    let run = until.run("a", || async {
-        Ok::<_, HandlerError>(spawn_blocking(code).await?)
-    });
+    let run = run_blocking(idempotency.until(bench.deadline()), code);
     let meanwhile = async {
         passes(60).await;
         assert_has_its_key(&bench, &idempotency).await;
@@ -218,10 +224,7 @@ async fn work_without_sqs_keeps_its_key_while_its_code_runs_though_its_caller_dr
     let (tell, code) = gate();
     let bench = support::Bench::new();
     let idempotency = bench.idempotency();
-    let until = idempotency.until(bench.deadline());
-    let run = until.run("a", || async {
-        Ok::<_, HandlerError>(spawn_blocking(code).await?)
-    });
+    let run = run_blocking(idempotency.until(bench.deadline()), code);
     tokio::select! {
         biased;
         _ = run => panic!("the code still runs"),

@@ -231,7 +231,7 @@ async fn at_the_deadline_completions_wait_for_no_write_that_hangs() {
     assert_eq!(bench.run(keys(26)).await, ["m-0", "m-25"]);
 }
 
-/// Handlers that end one by one while a completion is under way.
+/// Handlers that end one by one while a completion is in flight.
 #[tokio::test(start_paused = true)]
 async fn completions_that_come_while_a_request_is_under_way_share_the_next() {
     let bench = handling(async |order: Order| {
@@ -297,7 +297,7 @@ async fn a_completion_waits_for_those_of_messages_whose_claims_are_under_way() {
     assert_eq!(settled, [("settle", 1), ("settle", 2)]);
 }
 
-/// Payloads that arrive one by one while a claim is under way.
+/// Payloads that arrive one by one while a claim is in flight.
 #[tokio::test(start_paused = true)]
 async fn claims_that_come_while_a_request_is_under_way_share_the_next() {
     let consumer = sqs_once::Handler::decode(Fetched)
