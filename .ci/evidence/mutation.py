@@ -1,10 +1,12 @@
 """Mutation testing of the library, module by module. cargo-mutants lists the mutants, and `switch` puts them into one build.
 
-Each mutant runs under the tests that reach it, one process each, until one fails. cargo-mutants itself builds and tests the
-few mutants that have no place behind a switch, such as those of constants.
+Each mutant runs under the tests that reach it, until one fails: first under the likely ones, each in a process of its own, and
+then under the others in one process. A test decides only if it also fails in a process of its own. cargo-mutants itself builds
+and tests the few mutants that have no place behind a switch, such as those of constants.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -13,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +39,14 @@ PLACE = re.compile(r"^(\S+?):(\d+):\d+: (.*)$")
 SLOW = ("exactly_once::killed::", "guides::", "hostile_code::", "no_secrets::", "without_sqs::")
 # The seconds of a fast test, at most, without any mutant.
 FAST = 5
+# The tests that run alone before the others run together: those that caught the last mutants, and those that reach the least.
+LIKELY = 6
+# Tests that run at once in one process. Many of them wait.
+THREADS = 6
+# The seconds of one process with many tests. Those that have not ended then run alone.
+TOGETHER = 90
+# A line of a test that has ended.
+ENDED = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. (\w+)")
 # The default features leave it out: no test could catch its mutants.
 NOT_COMPILED = "**/store/no_dynamodb.rs"
 # The targets with the tests.
@@ -54,6 +65,8 @@ class Mutation(Run):
         "postgres": Unit({"files": f"{POSTGRES}/**"}, [POSTGRES]),
     }
     tree = OUT / name / "tree"
+    # The tests that caught mutants, the last one first.
+    killers = []
 
     def state(self, unit):
         """The tree hash of the module, without the tests: new tests do not change that a mutant was caught."""
@@ -96,10 +109,15 @@ class Mutation(Run):
             return "Unviable", None
         number = build["numbers"][name]
         tests = [(len(reached), seconds, test) for test, (seconds, reached) in build["tests"].items() if number in reached]
-        # The test that reaches the least is the most likely one to be about this.
-        for _, seconds, test in sorted(tests):
-            status = run_test(test, 10 * seconds + 10, str(number))
+        seconds = {test: seconds for _, seconds, test in sorted(tests)}
+        # Neighbours often end by the same test. Otherwise, the test that reaches the least is the most likely one.
+        likely = [test for test in self.killers if test in seconds][:LIKELY]
+        likely += [test for test in seconds if test not in likely][:LIKELY]
+        others = [test for test in seconds if test not in likely]
+        for test in itertools.chain(likely, doubtful(others, str(number))):
+            status = run_test(test, 10 * seconds[test] + 10, str(number))
             if status != 0:
+                self.killers = [test, *(one for one in self.killers if one != test)][:100]
                 return "Timeout" if status is None else "CaughtMutant", test
         return "MissedMutant", None
 
@@ -223,29 +241,56 @@ def recorded(test):
         return round(seconds, 3), sorted({int(number) for number in file.read().split()})
 
 
+def doubtful(tests, mutant):
+    """The tests that do not pass when all run in one process: the one that fails first, and then those that had not ended."""
+    for start, same in itertools.groupby(sorted(tests), key=lambda test: test.split(" ")[:2]):
+        names = [test.split(" ")[2] for test in same]
+        with started(*start, names, mutant, subprocess.PIPE) as process:
+            alarm = threading.Timer(TOGETHER, ended, [process])
+            alarm.start()
+            for name, status in (match.groups() for match in map(ENDED.match, process.stdout) if match):
+                names.remove(name)
+                if status == "FAILED":
+                    names.insert(0, name)
+                    break
+            alarm.cancel()
+        yield from (" ".join([*start, name]) for name in names)
+
+
 def run_test(test, limit, mutant):
-    """The status of one test in a process of its own, or `None` if it takes longer than the limit. The mutant is a number, or
-    a file for the numbers of those that the test reaches."""
+    """The status of one test in a process of its own, or `None` if it takes longer than the limit."""
     folder, program, name = test.split(" ")
-    process = subprocess.Popen(
-        [program, "--exact", name],
+    with started(folder, program, [name], mutant, subprocess.DEVNULL) as process:
+        try:
+            return process.wait(limit)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+@contextlib.contextmanager
+def started(folder, program, names, mutant, stdout):
+    """A process that runs tests of one program. The mutant is a number, or a file for the numbers of those that are reached."""
+    with subprocess.Popen(
+        [program, "--exact", f"--test-threads={THREADS}", *names],
         cwd=folder,
         env=os.environ | {"CARGO_MANIFEST_DIR": folder, "PROPTEST_RNG_SEED": "1", "MUTANT": mutant},
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
+        stdout=stdout,
         stderr=subprocess.DEVNULL,
+        text=True,
         start_new_session=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
-    )
-    try:
-        return process.wait(limit)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        # The test, if it still runs, and what it has started.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    ) as process:
+        try:
+            yield process
+        finally:
+            ended(process)
+
+
+def ended(process):
+    """Ends the tests that still run, and what they have started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def kept():
