@@ -118,7 +118,10 @@ impl StartExecution {
                 let reason = Code::PayloadMismatch.because(reason);
                 match parts.mismatch.clone() {
                     Some(disposition) => Err(HandlerError::new(disposition, reason)),
-                    None => Ok(Done::default()),
+                    None => {
+                        tracing::warn!("{reason}");
+                        Ok(Done::default())
+                    }
                 }
             }
             Err(

@@ -218,6 +218,8 @@ async fn another_input_under_the_name_of_an_execution_is_treated_like_another_pa
                 bench.lines();
                 bench.run([total("o-1", 2)]).await;
                 assert_eq!(codes(&bench.lines()), outcome, "{target:?} {status}");
+                let warnings = bench.log.take("sqs_once::executions::start").len();
+                assert_eq!(warnings, usize::from(outcome == "processed"));
                 assert_eq!(aws.all().len(), 1);
             }
         }
