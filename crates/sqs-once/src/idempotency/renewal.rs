@@ -1,17 +1,19 @@
 //! Renews the leases of claims whose code runs on after its invocation.
 
+use std::slice;
 use std::time::Duration;
 
 use futures_util::stream::{StreamExt, iter};
 use tokio::time::{Instant, sleep};
+use tracing::field::display;
 use tracing::warn;
 
 use crate::key::ItemId;
-use crate::store::{Answers, Owner, Settled, Settlement, Settling};
+use crate::store::{Answers, Owner, Settled, Settlement, Settling, StoreError};
 use crate::time::Timestamp;
 
 use super::deadline::{Deadline, answers_until};
-use super::driver::{Driver, all_of};
+use super::driver::{Driver, first_of};
 
 /// How long a lease is after its renewal. A process that dies keeps its keys for so long.
 const RENEWED: Duration = Duration::from_secs(10);
@@ -23,9 +25,8 @@ const PERIOD: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(15 * 60);
 /// How long after the end of a claim's own lease its last renewal lapses, at the latest.
 pub(super) const LAST_RENEWED: Duration = LONGEST.saturating_add(RENEWED);
-/// The most renewals in a request, and the most requests in flight.
-const IN_A_REQUEST: usize = 25;
-const IN_FLIGHT: usize = 8;
+/// The most requests in flight. Each renews one claim: that needs no permission that a claim does not need.
+const IN_FLIGHT: usize = 32;
 
 impl Deadline {
     /// When code must have ended whose lease was not renewed. The rest of the lease is for clocks that differ.
@@ -64,34 +65,33 @@ impl Driver {
                 return;
             }
             if now >= deadline.ends_at() + LONGEST {
-                return log.note(&claims, "15 minutes are over, and its leases lapse");
+                return log.note(&claims, "15 minutes are over, and its leases lapse", None);
             }
             let limit = (ends_by.since(now) / 3).max(PAUSE);
             let answers = self.renew_once(&claims, now + RENEWED, limit).await;
-            let mut is_answered = true;
+            let mut failure = None;
             for ((_, owner), answer) in claims.iter().zip(answers) {
                 match answer {
                     Ok(Settled::Written) => {}
                     Ok(Settled::Refused(_)) => lost.push(*owner),
-                    Err(_) => is_answered = false,
+                    Err(error) => failure = Some(error),
                 }
             }
-            renew_at = match is_answered {
-                true => now + RENEWED / 3,
-                false => self.clock.now() + PAUSE,
+            renew_at = match failure {
+                None => now + RENEWED / 3,
+                Some(_) => self.clock.now() + PAUSE,
             };
-            if !lost.is_empty() {
-                log.note(&claims, "another worker has one of its keys");
-            } else if is_answered {
-                ends_by = now + RENEWED * 2 / 3;
-                renewed(ends_by);
-                log.note(&claims, "its leases are renewed");
-            } else if self.clock.now() >= ends_by {
-                log.note(
-                    &claims,
-                    "its leases lapse, because the store does not answer",
-                );
-            }
+            let what = match failure {
+                _ if !lost.is_empty() => "another worker has one of its keys",
+                None => {
+                    ends_by = now + RENEWED * 2 / 3;
+                    renewed(ends_by);
+                    "its leases are renewed"
+                }
+                Some(_) if self.clock.now() < ends_by => "a lease is not renewed yet",
+                Some(_) => "its leases lapse",
+            };
+            log.note(&claims, what, failure.as_ref());
         }
     }
 
@@ -105,19 +105,12 @@ impl Driver {
         let renewal = |(id, owner): &(ItemId, Owner)| {
             Settlement::new(id.clone(), *owner, Settling::renew(lease_until))
         };
-        let requests = claims.chunks(IN_A_REQUEST);
-        let requests: Vec<Vec<_>> = requests
-            .map(|claims| claims.iter().map(renewal).collect())
-            .collect();
-        let requests = iter(requests).map(|renewals| async move {
-            let request = self.store.settle(&renewals);
-            all_of(
-                renewals.len(),
-                answers_until(until, renewals.len(), request).await,
-            )
+        let renewals: Vec<_> = claims.iter().map(renewal).collect();
+        let requests = iter(renewals).map(|renewal| async move {
+            let request = self.store.settle(slice::from_ref(&renewal));
+            first_of(answers_until(until, 1, request).await)
         });
-        let answers: Vec<_> = requests.buffered(IN_FLIGHT).collect().await;
-        answers.into_iter().flatten().collect()
+        requests.buffered(IN_FLIGHT).collect().await
     }
 }
 
@@ -126,10 +119,10 @@ struct Log(&'static str);
 
 impl Log {
     /// Logs what holds for these claims, if it is new.
-    fn note(&mut self, claims: &[(ItemId, Owner)], what: &'static str) {
+    fn note(&mut self, claims: &[(ItemId, Owner)], what: &'static str, error: Option<&StoreError>) {
         if self.0 != what {
-            let keys = claims.len();
-            warn!(target: "sqs_once::lease", keys, "code runs on after the end of its invocation: {what}");
+            let (keys, error) = (claims.len(), error.map(display));
+            warn!(target: "sqs_once::lease", keys, error, "code runs on after the end of its invocation: {what}");
             self.0 = what;
         }
     }

@@ -6,13 +6,15 @@ use std::time::Duration;
 use serde_json::Value;
 use sqs_once::consumer::Margins;
 use sqs_once::once::{Invocation, Once, RunError};
-use sqs_once::store::{Item, Status, StoreErrorKind};
+use sqs_once::store::{Item, Status, StoreError, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation, Record};
 use sqs_once::{Batch, BatchHandler, Consumer, Handler, HandlerError, Idempotency, spawn_blocking};
 use tokio::task::yield_now;
 use tokio::time::{advance, sleep, timeout};
 
-use crate::support::{self, SECOND, gate, invoke, named, on_two_threads, one, until, values};
+use crate::support::{
+    self, SECOND, assert_contains, gate, invoke, named, on_two_threads, one, several, until, values,
+};
 
 fn blocking(code: impl Fn() + Clone + Send + Sync + 'static) -> Handler {
     values().call(move |_: Value| {
@@ -135,6 +137,39 @@ async fn a_renewal_that_hangs_is_sent_again_before_the_lease_lapses() {
         passes(60).await;
         let item = bench.store.item("a").unwrap();
         assert!(item.lease_until.unwrap() > bench.clock.now());
+    };
+    tokio::select! {
+        biased;
+        _ = invoke(&consumer, &event, context) => panic!("the code still runs"),
+        () = renewed => {}
+    }
+}
+
+/// A request with several keys needs a permission of its own, which a role for single requests lacks.
+#[tokio::test(start_paused = true)]
+async fn each_key_is_renewed_by_a_request_of_its_own_and_the_log_says_why_one_is_not() {
+    let (_tell, code) = gate();
+    let bench = support::Bench::new();
+    let consumer = bench.consumer(blocking(code));
+    let (context, event) = (until(bench.deadline()), several(["a", "b"]));
+    let renewed = async {
+        passes(60).await;
+        let calls = bench.store.take_calls();
+        let renewals: Vec<_> = calls.iter().filter(|(call, _)| *call == "settle").collect();
+        assert!(
+            renewals.len() > 2 && renewals.iter().all(|(_, keys)| *keys == 1),
+            "{calls:?}"
+        );
+        let denied = |_: &_| Some(StoreError::new(StoreErrorKind::AccessDenied, "no luck"));
+        bench.store.refusing_settlements(denied);
+        bench.log.take("sqs_once::lease");
+        passes(20).await;
+        let lines = bench.log.take("sqs_once::lease");
+        for (line, what) in lines.iter().zip(["not renewed yet", "lapse"]) {
+            assert_contains!(line["message"], what);
+            assert_contains!(line["error"], "no luck");
+        }
+        assert_eq!(lines.len(), 2, "{lines:?}");
     };
     tokio::select! {
         biased;
