@@ -27,9 +27,7 @@ pub(crate) fn access_hint(code: &str, message: &str) -> Option<&'static str> {
         };
     }
     match code {
-        "AccessDenied" | "AccessDeniedException" if message.to_lowercase().contains("kms") => {
-            Some(KMS_DENIED)
-        }
+        "AccessDenied" | "AccessDeniedException" if names_kms(message) => Some(KMS_DENIED),
         "ExpiredToken" | "ExpiredTokenException" => Some(EXPIRED),
         "UnrecognizedClientException" | "InvalidClientTokenId" | "InvalidAccessKeyId" => {
             Some(UNKNOWN_KEY)
@@ -37,6 +35,13 @@ pub(crate) fn access_hint(code: &str, message: &str) -> Option<&'static str> {
         "InvalidSignatureException" | "SignatureDoesNotMatch" => Some(WRONG_SECRET),
         _ => None,
     }
+}
+
+/// Names of roles and functions, which a denial quotes, may contain the letters.
+fn names_kms(message: &str) -> bool {
+    ["kms:", "KMS key"]
+        .iter()
+        .any(|name| message.contains(name))
 }
 
 #[cfg(test)]
@@ -65,6 +70,11 @@ mod tests {
             (
                 "AccessDeniedException",
                 "not authorized to perform: dynamodb:PutItem",
+                None,
+            ),
+            (
+                "AccessDeniedException",
+                "assumed-role/kms-orders/fn is not authorized to perform: dynamodb:PutItem",
                 None,
             ),
             ("ExpiredToken", "", Some(EXPIRED)),
