@@ -106,7 +106,10 @@ impl EnvSettings {
             memory: env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE").and_then(|text| text.parse().ok()),
             disabled: read(env, "SQS_ONCE_DISABLED", "true or false", switch_from)?
                 .unwrap_or(false),
-            service: env("SQS_ONCE_SERVICE").or_else(|| env("POWERTOOLS_SERVICE_NAME")),
+            service: ["SQS_ONCE_SERVICE", "POWERTOOLS_SERVICE_NAME"]
+                .into_iter()
+                .filter_map(env)
+                .find(|name| !name.trim().is_empty()),
             record_levels: read(
                 env,
                 "SQS_ONCE_RECORD_LEVELS",

@@ -175,6 +175,8 @@ impl Batch<'_> {
                 .collect();
             self.ledger.tally().store_requests += 1;
             let answers = answers_until(until, ids.len(), driver.store.read(&ids)).await;
+            let errors = answers.iter().filter(|answer| answer.is_err()).count();
+            self.ledger.tally().store_errors += errors as u64;
             let mut failed = Ok(());
             for (at, answer) in unknown.into_iter().zip(answers) {
                 match answer.and_then(|item| State::of(item.as_ref())) {
@@ -348,9 +350,11 @@ impl Batch<'_> {
             let claim = next.claim(self.next_owner(), driver.clock.now(), seen);
             let answer = loop {
                 let claims = std::slice::from_ref(&claim);
+                self.ledger.tally().store_requests += 1;
                 let answers =
                     answers_until(self.deadline.requests_by, 1, driver.store.claim(claims));
                 let answer = first_of(answers.await);
+                self.ledger.tally().store_errors += u64::from(answer.is_err());
                 match retries.after_error(&answer) {
                     // If the claim was written, the next one finds its own item.
                     Some(pause) => pause.ends(driver.random.bits()).await,

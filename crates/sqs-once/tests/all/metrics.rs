@@ -1,6 +1,7 @@
 //! The metrics of a batch on stdout.
 
 use std::future::ready;
+use std::num::NonZeroU32;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use crate::executions::{MACHINE, machine};
 use crate::support::process::{Process, is_logging};
 use crate::support::sqs::Sqs;
-use crate::support::{TestStore, invoke, lapsed, pay, set, values};
+use crate::support::{DLQ, TestStore, invoke, lapsed, pay, set, values};
 use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::key::{ItemId, Namespace};
@@ -75,6 +76,17 @@ async fn in_a_process_that_handles_batches() {
             handle(&starting(), vec![order("o-0", "pay")]).await;
             // In a table that has lost the key, it starts with another input.
             Some((starting(), &["fail"]))
+        }
+        "ORDER" => {
+            let unread = TestStore::default();
+            unread.always_fails("read", StoreErrorKind::AccessDenied);
+            let queue = Sqs::default()
+                .queue()
+                .dead_letter_queue(format!("{DLQ}.fifo"));
+            let queue = queue.keep_order(NonZeroU32::MIN);
+            let keeping = Consumer::new(handler()).store(unread).queue(queue);
+            handle(&keeping, vec![order("o-0", "pay").fifo("a")]).await;
+            std::process::exit(0);
         }
         "WRITES" => {
             let writing = values().call(async |_: Value| Writes::new());
@@ -261,6 +273,7 @@ fn every_trouble_is_counted_where_it_is_and_costs_nothing_elsewhere() {
         ("a claim without an answer", "SILENT", 3, unanswered),
         ("a completion without an answer", "SILENT", 4, unanswered),
         ("a handler without a claim", "WRITES", 0, unclaimed),
+        ("a group that can't be read", "ORDER", 0, refused),
     ] {
         let document = &documents(&[EMF, (RUNS, run)])[at];
         for (metric, value) in metrics {
@@ -297,11 +310,14 @@ fn only_a_consumer_with_a_dependency_counts_its_outages() {
 #[test]
 fn the_service_is_the_only_dimension() {
     let shop = ("POWERTOOLS_METRICS_NAMESPACE", "Shop");
-    for document in documents(&[EMF, shop, ("POWERTOOLS_SERVICE_NAME", "checkout")]) {
+    let blank = ("SQS_ONCE_SERVICE", " ");
+    let named = ("POWERTOOLS_SERVICE_NAME", "caf\u{e9} 1");
+    for document in documents(&[EMF, shop, blank, named]) {
         let directive = &document["_aws"]["CloudWatchMetrics"][0];
         assert_eq!(directive["Dimensions"], json!([["service"]]));
         assert_eq!(directive["Namespace"], "Shop");
-        assert_eq!(document["service"], "checkout");
+        // CloudWatch takes only ASCII.
+        assert_eq!(document["service"], "caf_ 1");
     }
 }
 

@@ -95,13 +95,21 @@ impl Serialize for Document<'_> {
         });
         let mut document = serializer.serialize_map(None)?;
         document.serialize_entry("_aws", &about)?;
-        document.serialize_entry("service", self.service)?;
+        document.serialize_entry("service", &dimension(self.service))?;
         if let Some(route) = self.route {
-            document.serialize_entry("route", route)?;
+            document.serialize_entry("route", &dimension(route))?;
         }
         for (name, values) in &self.values {
             document.serialize_entry(name, values)?;
         }
         document.end()
     }
+}
+
+/// Returns a name as CloudWatch takes it. It drops metrics whose dimensions are not ASCII.
+fn dimension(name: &str) -> String {
+    name.replace(
+        |char: char| !char.is_ascii() || char.is_ascii_control(),
+        "_",
+    )
 }
