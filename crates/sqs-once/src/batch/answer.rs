@@ -77,7 +77,11 @@ pub(crate) async fn answer(
                 "a batch did not end in time: its open messages are returned. A handler blocks its thread: run blocking code \
                  in `sqs_once::spawn_blocking`"
             );
+            let unended = ledger.open() as u64;
             let _ = timeout(CANCELLED, batch.shutdown()).await;
+            // The batch did not count them if its thread was blocked.
+            let mut tally = ledger.tally();
+            tally.deadline_hits = tally.deadline_hits.max(unended);
             "the deadline came before its outcome"
         }
     };

@@ -23,16 +23,23 @@ use super::held::Held;
 /// process is frozen.
 const PERIOD: Duration = Duration::from_millis(100);
 
+/// The looks in a row after which a runtime that has run nothing in between counts as blocked. Not a time, because the
+/// process may be frozen between two looks.
+const BLOCKED: u32 = 10;
+
 /// How long the process waits for its last line.
 const LAST_LINE: Duration = Duration::from_millis(500);
 
 static WATCHDOG: Mutex<Watchdog> = Mutex::new(Watchdog {
     is_on: false,
     has_thread: false,
+    silent: 0,
     watched: Vec::new(),
 });
 static ADDED: Condvar = Condvar::new();
 static DRAINS: AtomicBool = AtomicBool::new(false);
+/// Whether the runtime has run something since the last look.
+static AWAKE: AtomicBool = AtomicBool::new(false);
 /// The invocations whose answers Lambda does not have.
 static IN_FLIGHT: AtomicUsize = AtomicUsize::new(0);
 
@@ -40,6 +47,8 @@ struct Watchdog {
     /// Whether it may end the process.
     is_on: bool,
     has_thread: bool,
+    /// The looks in a row after which the runtime had not run what woke it.
+    silent: u32,
     /// The batches that are not answered, and those whose code goes on.
     watched: Vec<Arc<Watched>>,
 }
@@ -149,7 +158,8 @@ impl Watched {
     /// and no answer goes out until another thread wakes a second worker.
     fn wake(&self, now: Instant) {
         if now >= self.answer_by {
-            self.runtime.spawn(async {});
+            self.runtime
+                .spawn(async { AWAKE.store(true, Ordering::SeqCst) });
         }
     }
 
@@ -168,19 +178,25 @@ enum Needs {
 }
 
 impl Watchdog {
-    fn needs(&mut self) -> Needs {
+    fn needs(&mut self, now: Instant) -> Needs {
         self.watched
             .retain(|one| !one.is_answered() || one.held.is_running());
         if !self.is_on {
             return Needs::Nothing;
         }
+        let is_woken = self.watched.iter().any(|one| now >= one.answer_by);
+        self.silent = match is_woken && !AWAKE.swap(false, Ordering::SeqCst) {
+            true => self.silent + 1,
+            false => 0,
+        };
         let lapsed: Vec<_> = self.watched.iter().filter(|one| one.has_lapsed()).collect();
         if lapsed.is_empty() && !is_draining() {
             return Needs::Nothing;
         }
-        // Code that blocks every thread holds up its own answer.
+        // Code that blocks every thread holds up its own answer, and those of the others.
         let unanswered = lapsed.iter().filter(|one| !one.is_answered()).count();
-        match IN_FLIGHT.load(Ordering::SeqCst) > unanswered {
+        let is_blocked = !lapsed.is_empty() && self.silent >= BLOCKED;
+        match !is_blocked && IN_FLIGHT.load(Ordering::SeqCst) > unanswered {
             true => Needs::Drain,
             false => Needs::End,
         }
@@ -194,8 +210,8 @@ fn watch() {
         while watchdog.watched.is_empty() && !is_draining() {
             watchdog = ADDED.wait(watchdog).unwrap_or_else(PoisonError::into_inner);
         }
-        let needs = watchdog.needs();
         let now = Instant::now();
+        let needs = watchdog.needs(now);
         watchdog.watched.iter().for_each(|one| one.wake(now));
         let due = watchdog.watched.iter().map(|one| one.answer_by);
         let next = due.filter(|due| *due > now).min();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::database::{Booking, Database, Ledger};
 use crate::support::{
-    AtOnce, Notes, Order, gate, invoke, named, one, orders, several, until, values,
+    AtOnce, Log, Notes, Order, gate, invoke, named, one, orders, several, until, values,
 };
 use serde_json::Value;
 use sqs_once::extract::RecordEnd;
@@ -52,12 +52,15 @@ fn blocking(go_on: impl Work, ended: Notes<String>) -> Handler {
 #[tokio::test(flavor = "current_thread")]
 async fn blocking_work_in_a_thread_of_its_own_holds_up_neither_records_nor_the_answer_and_goes_on_after_it()
  {
+    let log = Log::capture();
     let (tell, told) = gate();
     let (ended, ends) = Notes::pair();
     let bench = Bench::new(blocking(told, ends)).timeout(LIMIT);
     let answer = bench.run(several(["slow", "quick"])).await;
     answer.assert_processed("m-2").assert_failed("m-1");
     answer.assert_reason("m-1", "cancelled at the deadline");
+    let still_running = &log.take("sqs_once::batch::answer")[0]["still_running"];
+    assert_eq!(still_running, "1");
 
     tell.send(()).unwrap();
     while ended.len() < 2 {
