@@ -19,7 +19,6 @@ use crate::time::Timestamp;
 use super::claims::Places;
 use super::ending::Returns;
 use super::engine::PayloadMismatch;
-use super::gate::Way;
 use super::handling::{Failure, Handling};
 use super::held::Handled;
 use super::record::Record;
@@ -76,21 +75,17 @@ impl Batch<'_> {
         }
         let Places { slot, handler } = places;
         let start = match (handler, self.stop.reason()) {
-            (Some(_), Some(reason)) => Way::Returned(reason),
-            (Some(handler), None) => Way::In(handler),
+            (Some(_), Some(reason)) => Err(reason),
+            (Some(handler), None) => Ok(handler),
             (None, _) => self.start_handler(route).await,
         };
         let handler = match start {
-            Way::In(handler) => handler,
-            Way::Shut => {
+            Ok(handler) => handler,
+            Err(why) => {
                 self.release_unstarted(route, admitted.owned.as_ref());
                 // Its transaction rolls back first.
                 drop((admitted, slot));
-                return self.end_by_breaker(record).await;
-            }
-            Way::Returned(reason) => {
-                self.release_unstarted(route, admitted.owned.as_ref());
-                return Report::untried(reason);
+                return self.end_untried(record, why).await;
             }
         };
         let mut slot = slot.and_then(|slot| self.gate.slot_until_ended(route, slot));

@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 
 use super::batcher::{Answered, Batcher, Load, Requests};
 use super::ending::Tail;
-use super::gate::{self, Way};
+use super::gate;
 use super::record::Counted;
 use super::room::Slot;
 use super::run::Batch;
@@ -120,8 +120,8 @@ impl Batch<'_> {
             pause.ends(bits).await;
             if needs_handler && places.handler.is_none() {
                 match self.start_handler(candidate.route).await {
-                    Way::In(handler) => places.handler = Some(handler),
-                    Way::Shut | Way::Returned(_) => return (candidate, answer),
+                    Ok(handler) => places.handler = Some(handler),
+                    Err(_) => return (candidate, answer),
                 }
             }
             // A claim that is written now could only be released.

@@ -399,12 +399,22 @@ impl<'a> Batch<'a> {
         Report::failed(reason)
     }
 
-    /// Ends a record whose handler was not called, because a breaker is open.
-    pub(super) fn end_by_breaker<'b>(&'b self, record: &'b mut Record) -> BoxFuture<'b, Report> {
-        let returns = Returns {
-            lacks: record.route.and_then(|route| self.open_dependency(route)),
-            ..Returns::untried(Untried::BreakerOpen)
-        };
+    /// Returns a record without a call of its handler. While a breaker of its route is open, it would lack the dependency
+    /// whatever the reason is.
+    pub(super) fn untried(&self, route: Option<usize>, why: Untried) -> Returns {
+        Returns {
+            lacks: route.and_then(|route| self.open_dependency(route)),
+            ..Returns::untried(why)
+        }
+    }
+
+    /// Ends a record whose handler was not called.
+    pub(super) fn end_untried<'b>(
+        &'b self,
+        record: &'b mut Record,
+        why: Untried,
+    ) -> BoxFuture<'b, Report> {
+        let returns = self.untried(record.route, why);
         self.end_returned(record, returns)
     }
 

@@ -57,14 +57,8 @@ enum Request {
     Close(usize, Owner),
 }
 
-/// Whether a record may be claimed, or its handler may start.
-pub(super) enum Way<T> {
-    In(T),
-    /// The breaker is open.
-    Shut,
-    /// No further record of the batch may start.
-    Returned(Untried),
-}
+/// A place, or why the record returns without one.
+pub(super) type Way<T> = Result<T, Untried>;
 
 impl<'a> Gate<'a> {
     pub(super) fn new(engine: &'a Engine, ledger: &'a Ledger, requests_by: Instant) -> Self {
@@ -123,7 +117,7 @@ impl<'a> Gate<'a> {
         self.room(route)
             .line
             .wait(route, |is_first| match stop.claims_over() {
-                Some(reason) => Some(Way::Returned(reason)),
+                Some(reason) => Some(Err(reason)),
                 None if is_first => self.way_in(route),
                 None => None,
             })
@@ -135,14 +129,14 @@ impl<'a> Gate<'a> {
             Pass::Free => None,
             Pass::Limited(most) => Some(most),
             Pass::Wait => return None,
-            Pass::Shut => return Some(Way::Shut),
-            Pass::Overrun => return Some(Way::Returned(Untried::Overrun)),
+            Pass::Shut => return Some(Err(Untried::BreakerOpen)),
+            Pass::Overrun => return Some(Err(Untried::Overrun)),
         };
         let is_together = self.engine.batch_call().is_some();
         match self.room(route).enter(route, most) {
             // The only call of this batch is the probe.
-            None if is_together && most.is_some() => Some(Way::Shut),
-            slot => slot.map(Way::In),
+            None if is_together && most.is_some() => Some(Err(Untried::BreakerOpen)),
+            slot => slot.map(Ok),
         }
     }
 
@@ -190,7 +184,7 @@ impl<'a> Gate<'a> {
         self.handlers
             .line
             .wait(route, |is_first| match stop.reason() {
-                Some(reason) => Some(Way::Returned(reason)),
+                Some(reason) => Some(Err(reason)),
                 None if is_first && !is_held() => self.try_start(route),
                 None => None,
             })
@@ -205,13 +199,13 @@ impl<'a> Gate<'a> {
             true => None,
             false => match self.begin(route) {
                 Ok(permit) => Some(permit),
-                Err(Pass::Shut) => return Some(Way::Shut),
-                Err(Pass::Overrun) => return Some(Way::Returned(Untried::Overrun)),
+                Err(Pass::Shut) => return Some(Err(Untried::BreakerOpen)),
+                Err(Pass::Overrun) => return Some(Err(Untried::Overrun)),
                 Err(Pass::Free | Pass::Limited(_) | Pass::Wait) => return None,
             },
         };
         let turn = self.handlers.try_take()?;
-        Some(Way::In(Running { permit, turn }))
+        Some(Ok(Running { permit, turn }))
     }
 
     /// Counts a handler as in flight, if it may start.

@@ -263,9 +263,8 @@ impl<'a> Batch<'a> {
         way: Way<Slot<'b>>,
     ) -> Result<Slot<'b>, Report> {
         match way {
-            Way::In(slot) => Ok(slot),
-            Way::Shut => Err(self.end_by_breaker(record).await),
-            Way::Returned(why) => Err(Report::untried(why)),
+            Ok(slot) => Ok(slot),
+            Err(why) => Err(self.end_untried(record, why).await),
         }
     }
 
@@ -483,9 +482,8 @@ impl<'a> Batch<'a> {
     ) -> BoxFuture<'b, Result<gate::Running, Report>> {
         Box::pin(async move {
             match self.start_handler(route).await {
-                Way::In(handler) => Ok(handler),
-                Way::Shut => Err(self.end_by_breaker(record).await),
-                Way::Returned(why) => Err(Report::untried(why)),
+                Ok(handler) => Ok(handler),
+                Err(why) => Err(self.end_untried(record, why).await),
             }
         })
     }

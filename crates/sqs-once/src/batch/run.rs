@@ -212,7 +212,7 @@ impl<'a> Batch<'a> {
                     let all = std::mem::take(&mut active);
                     active.extend(all);
                     while let Poll::Ready(Some(())) = active.poll_next_unpin(context) {}
-                    starting.return_all();
+                    starting.return_all(&mut active, context);
                 }
                 let mut has_started = starting.start(&mut active, context);
                 if std::mem::take(&mut starting.pauses) {
@@ -393,20 +393,37 @@ impl<'b, 'a> Starting<'b, 'a> {
     }
 
     /// Returns all records that have not begun.
-    fn return_all(&mut self) {
-        let Some(reason) = self.batch.stop.claims_over() else {
+    fn return_all(&mut self, active: &mut Active<'b>, context: &mut Context<'_>) {
+        let batch = self.batch;
+        let Some(reason) = batch.stop.claims_over() else {
             return;
         };
+        let is_shut = |route: usize| batch.open_dependency(route).is_some();
+        // Records that wait for a dependency's probe return like all that lack it.
+        for (route, held) in self
+            .held
+            .iter_mut()
+            .enumerate()
+            .filter(|(at, _)| is_shut(*at))
+        {
+            let lanes = std::mem::take(held).into_iter();
+            active.extend(lanes.map(|lane| batch.run_lane(lane, Ok((route, Err(reason)))).boxed()));
+        }
+        if batch.engine.router.is_none() && is_shut(0) {
+            while let Some(lane) = self.next_lane() {
+                active.push(batch.run_lane(lane, Ok((0, Err(reason)))).boxed());
+            }
+        }
+        while let Poll::Ready(Some(())) = active.poll_next_unpin(context) {}
         for lane in self.held.iter_mut().flat_map(std::mem::take) {
-            if self.batch.take(lane.first.at) {
-                self.batch.end(lane.first, Report::untried(reason));
+            if batch.take(lane.first.at) {
+                batch.end(lane.first, Report::untried(reason));
             }
         }
         while self.lanes.next().is_some() {}
-        for at in 0..self.batch.ledger.messages.len() {
-            if self.batch.take(at) {
-                self.batch
-                    .end(self.batch.record(at), Report::untried(reason));
+        for at in 0..batch.ledger.messages.len() {
+            if batch.take(at) {
+                batch.end(batch.record(at), Report::untried(reason));
             }
         }
     }

@@ -16,7 +16,6 @@ use crate::store::OpenTransaction;
 
 use super::ending::Returns;
 use super::engine::Engine;
-use super::gate::Way;
 use super::handling::{Failure, Handling};
 use super::ledger::Ledger;
 use super::line::Line;
@@ -282,23 +281,14 @@ impl<'a> Batch<'a> {
         let has_joined = !together.state().joined.is_empty();
         let handler = match has_joined {
             true => self.start_handler(ONLY).await,
-            false => Way::Returned(Untried::ClaimedTooLate),
+            false => Err(Untried::ClaimedTooLate),
         };
         let (joined, transaction) = self.take_joined(together);
         let handler = match handler {
-            Way::Returned(reason) => {
+            Ok(handler) => handler,
+            Err(why) => {
                 for one in joined {
-                    let _ = one.called.send(Called::Left(Returns::untried(reason)));
-                }
-                return;
-            }
-            Way::In(handler) => handler,
-            Way::Shut => {
-                for one in joined {
-                    let returns = Returns {
-                        lacks: self.open_dependency(ONLY),
-                        ..Returns::untried(Untried::BreakerOpen)
-                    };
+                    let returns = self.untried(Some(ONLY), why);
                     let _ = one.called.send(Called::Left(returns));
                 }
                 return;

@@ -221,6 +221,27 @@ async fn a_cancelled_probe_leaves_the_breaker_to_the_next_record() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_waits_for_a_probe_until_the_deadline_is_hidden_for_the_length_of_the_outage() {
+    let routed: fn(&Service) -> Consumer =
+        |it| Consumer::new(beside_notify(it.handler(), &Notes::default()));
+    for consumer in [Service::consumer, routed] {
+        let service = Service::down();
+        let bench = Bench::new(consumer(&service)).max_receive_count(5);
+        bench.run(payments_and_one("a", 3)).await;
+        after_a_pause(&bench);
+        service.calls();
+        service.hang(Some(Hang::default()));
+        let answer = bench.run(payments_and_one("b", 300)).await;
+        assert_eq!(service.calls(), 1);
+        for at in 1..300 {
+            let id = format!("b-{at}");
+            answer.assert_reason(&id, "the deadline came before it was started");
+            assert!(answer.delay(&id).unwrap() > 60 * SECOND, "{id}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cancellation_does_not_tell_which_of_two_dependencies_hangs() {
     let service = Service::default();
     service.set_stuck(true);
