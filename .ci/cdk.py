@@ -7,8 +7,9 @@ import shutil
 import subprocess
 
 from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, ROOT, built
-from new import TEMPLATE, VARIANTS, deployed, generate, same, same_bus
+from new import MADE_OF_OTHER, OTHER_PROJECT, TEMPLATE, VARIANTS, deployed, generate, same, same_bus
 from npm import installed
+from template import only
 
 FOLDER = OUT / "cdk"
 # All projects below use these packages, as Node.js looks for them in parent folders.
@@ -18,16 +19,9 @@ ENV = {**os.environ, **AWS_ENV, **LOOPBACK_ONLY_ENV, "CDK_DISABLE_CLI_TELEMETRY"
 
 # SAM's template joins a VPC only with its parameters, and the construct always knows.
 BY_DESIGN = (r"function: may (not )?ec2:",)
-# Settings of the construct that are not the defaults, and what it makes of them.
-OTHER = "timeout: Duration.seconds(100), memorySize: 512, batchSize: 7, maxConcurrency: 3"
-MADE_OF_OTHER = {
-    "function: timeout 100s",
-    "function: memory 512",
-    "mapping: 7 a batch",
-    "mapping: at most 3",
-    "the queue: visibility 601s",
-}
-OTHER_PROJECT = "new-standard-sqs-elsewhere"
+# Settings of the construct that are not the defaults. One is not for users.
+OTHER = """timeout: Duration.seconds(100), memorySize: 512, batchSize: 7, maxConcurrency: 3,
+  environment: { POWERTOOLS_METRICS_NAMESPACE: 'Shop', SQS_ONCE_SERVICE: 'silences the alarms' },"""
 # Runs apps. Each writes its output when the process ends.
 SYNTHESISE = """
 process.setMaxListeners(0);
@@ -98,7 +92,7 @@ def synthesise():
     (FOLDER / "tsconfig.json").write_text(json.dumps(config))
     app = projects / OTHER_PROJECT / "cdk" / "bin" / "app.ts"
     construct = "new SqsOnceConsumer(stack, 'Consumer', {"
-    other = app.read_text().replace(construct, f"{construct} {OTHER},")
+    other = app.read_text().replace(construct, f"{construct} {OTHER}")
     app.with_name("other.ts").write_text(f"import {{ Duration }} from 'aws-cdk-lib';\n{other}")
     run([MODULES / ".bin" / "tsc"])
     apps = []
@@ -135,6 +129,16 @@ def buses(name):
     return [it["Properties"] for kind in ("EventBus", "Subscriber") for it in resources if it["Type"] == f"AWS::EventsV2::{kind}"]
 
 
+def check_other():
+    """Checks that the alarms follow other settings."""
+    path = output(OTHER_PROJECT, "other.out")
+    other, text = deployed(path), path.read_text()
+    assert MADE_OF_OTHER <= other, MADE_OF_OTHER - other
+    assert "sqs-once" not in text, "an alarm or the dashboard ignores the metrics' namespace"
+    service = only(json.loads(text), "Lambda::Function")[1]["Environment"]["Variables"]["SQS_ONCE_SERVICE"]
+    assert service == OTHER_PROJECT, f"the alarms' service is not {service}"
+
+
 def check_build():
     """Checks what `cdk synth` tells cargo to build."""
     stand_in = FOLDER / "bin" / "cargo"
@@ -160,8 +164,7 @@ def main():
     examine(new)
     same("CDK", {name: output(name) for name in VARIANTS}, BY_DESIGN)
     same_bus("CDK", buses)
-    other = deployed(output(OTHER_PROJECT, "other.out"))
-    assert MADE_OF_OTHER <= other, MADE_OF_OTHER - other
+    check_other()
     check_build()
 
 

@@ -40,6 +40,16 @@ VARIANTS = {
     for choices in itertools.product(QUEUES, SOURCES, EFFECTS)
     if (name := f"new-{'-'.join(choices)}") in BUILT or "bus" not in choices
 }
+# CDK and Terraform also deploy this project with other settings, and this is what the doctor reads of them.
+OTHER_PROJECT = "new-standard-sqs-elsewhere"
+MADE_OF_OTHER = {
+    "function: timeout 100s",
+    "function: memory 512",
+    "mapping: 7 a batch",
+    "mapping: at most 3",
+    "the queue: visibility 601s",
+    'an alarm watches "Shop" "StoreErrors" of nothing',
+}
 ENV = {**os.environ, **LOOPBACK_ONLY_ENV}
 DATABASE_USER = (
     "arn:${AWS::Partition}:rds-db:${AWS::Region}:${AWS::AccountId}:dbuser:${DatabaseResourceId}/${DatabaseUser}"

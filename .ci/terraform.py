@@ -8,7 +8,7 @@ import subprocess
 import tarfile
 
 from local import OUT, ROOT, built
-from new import ENV, VARIANTS, contents, generate, same, same_bus
+from new import ENV, MADE_OF_OTHER, OTHER_PROJECT, VARIANTS, contents, deployed, generate, same, same_bus
 from npm import installed, packed
 
 MODULE = ROOT / "deploy" / "terraform"
@@ -35,6 +35,13 @@ PROVIDERS = {
 }
 # The Python types of literals, by the provider's types.
 LITERALS = {"string": str, "number": (int, float), "boolean": bool}
+# Arguments of the module that are not the defaults.
+OTHER = """timeout_seconds = 100
+  memory_mb = 512
+  batch_size = 7
+  maximum_concurrency = 3
+  environment = { POWERTOOLS_METRICS_NAMESPACE = "Shop" }
+"""
 # Arguments for Terraform, not for the provider.
 META = {"count", "for_each", "depends_on", "lifecycle", "provider"}
 # The lines of the doctor's that differ from SAM's on purpose, or because the doctor reads less of an expression.
@@ -181,6 +188,15 @@ def buses(resources):
         yield {name: value for name, value in body.items() if name not in META}
 
 
+def check_other(folder):
+    """Checks that the alarms follow other settings, which the folder's configuration is given."""
+    main = folder / "main.tf"
+    main.write_text(main.read_text().replace('module "consumer" {', f'module "consumer" {{\n  {OTHER}'))
+    other = deployed(folder)
+    assert MADE_OF_OTHER <= other, MADE_OF_OTHER - other
+    assert '"sqs-once"' not in (MODULE / "dashboard.tf").read_text(), "the dashboard ignores the metrics' namespace"
+
+
 def doctor(new):
     for name in VARIANTS:
         examined = run([new, "doctor", "terraform"], cwd=PROJECTS / name, stdout=subprocess.PIPE).stdout
@@ -200,6 +216,7 @@ def main():
     same("Terraform", folders, BY_DESIGN)
     same_bus("Terraform", lambda name: buses(configurations[folders[name]]["resource"]))
     doctor(new)
+    check_other(folders[OTHER_PROJECT])
 
 
 if __name__ == "__main__":

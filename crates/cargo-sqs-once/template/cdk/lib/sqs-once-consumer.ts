@@ -97,7 +97,7 @@ export interface SqsOnceConsumerProps {
   readonly maxConcurrency?: number;
 
   /**
-   * More environment variables.
+   * Environment variables other than `SQS_ONCE_SERVICE`, `SQS_ONCE_TABLE` and `SQS_ONCE_DLQ_URL`.
    *
    * @default - none
    */
@@ -268,12 +268,12 @@ export class SqsOnceConsumer extends Construct {
       vpcSubnets: props.vpcSubnets,
       securityGroups: props.securityGroups,
       environment: {
+        ...props.environment,
         ...(this.table && { SQS_ONCE_TABLE: this.table.tableName }),
         // The function's name in log lines and metrics.
         SQS_ONCE_SERVICE: service,
         // Messages that can never succeed move there at once, not after all deliveries.
         SQS_ONCE_DLQ_URL: this.deadLetterQueue.queueUrl,
-        ...props.environment,
       },
     });
     // Not an SqsEventSource, which would grant more permissions than Lambda needs.
@@ -289,10 +289,12 @@ export class SqsOnceConsumer extends Construct {
 
     // ---- The alarms and the dashboard ---------------------------------------------------------
 
-    this.alarms(service, keys, visibilityTimeout, maxReceiveCount, props.alarmTopic);
+    // CloudWatch's namespace of the function's metrics.
+    const namespace = props.environment?.POWERTOOLS_METRICS_NAMESPACE ?? 'sqs-once';
+    this.alarms(namespace, service, keys, visibilityTimeout, maxReceiveCount, props.alarmTopic);
     new cloudwatch.CfnDashboard(this, 'Dashboard', {
       dashboardName: service,
-      dashboardBody: this.dashboard(service, logGroup.logGroupName),
+      dashboardBody: this.dashboard(namespace, service, logGroup.logGroupName),
     });
   }
 
@@ -344,14 +346,21 @@ export class SqsOnceConsumer extends Construct {
     return statements;
   }
 
-  private alarms(service: string, keys: Keys, visibility: number, maxReceiveCount: number, topic?: sns.ITopic): void {
+  private alarms(
+    namespace: string,
+    service: string,
+    keys: Keys,
+    visibility: number,
+    maxReceiveCount: number,
+    topic?: sns.ITopic,
+  ): void {
     const minute = Duration.minutes(1);
     const fiveMinutes = Duration.minutes(5);
     // In seconds, with five minutes to spare.
     const deliveries = visibility * maxReceiveCount + 300;
     const metric = (metricName: string, period = minute) =>
       new cloudwatch.Metric({
-        namespace: 'sqs-once',
+        namespace,
         metricName,
         dimensionsMap: { service },
         statistic: 'Sum',
@@ -469,7 +478,7 @@ export class SqsOnceConsumer extends Construct {
     });
   }
 
-  private dashboard(service: string, logGroup: string): string {
+  private dashboard(namespace: string, service: string, logGroup: string): string {
     const region = Aws.REGION;
     const at = (x: number, y: number) => ({ type: 'metric', width: 12, height: 6, x, y });
     const [queue, dlq] = [this.queue.queueName, this.deadLetterQueue.queueName];
@@ -483,7 +492,7 @@ export class SqsOnceConsumer extends Construct {
         properties: {
           title: 'Messages', region, stat: 'Sum', period: 60, stacked: true,
           metrics: [
-            ['sqs-once', 'Processed', 'service', service],
+            [namespace, 'Processed', 'service', service],
             ['.', 'Duplicates', '.', '.'],
             ['.', 'InProgressConflicts', '.', '.'],
             ['.', 'Failed', '.', '.'],
@@ -497,7 +506,7 @@ export class SqsOnceConsumer extends Construct {
           title: 'Duplicates, and how often messages were delivered', region, period: 300,
           metrics: [
             [{ expression: duplicates, label: 'Duplicates in percent', id: 'percent' }],
-            ['sqs-once', 'Duplicates', 'service', service, { stat: 'Sum', id: 'duplicates', visible: false }],
+            [namespace, 'Duplicates', 'service', service, { stat: 'Sum', id: 'duplicates', visible: false }],
             ['.', 'RecordsReceived', '.', '.', { stat: 'Sum', id: 'received', visible: false }],
             ['.', 'ReceiveCount', '.', '.', { stat: 'Maximum', yAxis: 'right', label: 'Deliveries, at most' }],
           ],
@@ -508,7 +517,7 @@ export class SqsOnceConsumer extends Construct {
         properties: {
           title: 'What should not happen', region, stat: 'Sum', period: 60,
           metrics: [
-            ['sqs-once', 'LeaseLost', 'service', service],
+            [namespace, 'LeaseLost', 'service', service],
             ['.', 'PayloadMismatch', '.', '.'],
             ['.', 'Undecodable', '.', '.'],
             ['.', 'DeadlineHits', '.', '.'],
@@ -535,7 +544,7 @@ export class SqsOnceConsumer extends Construct {
         properties: {
           title: 'Time', region, period: 60,
           metrics: [
-            ['sqs-once', 'MessageAge', 'service', service, { stat: 'p99' }],
+            [namespace, 'MessageAge', 'service', service, { stat: 'p99' }],
             ['.', 'HandlerDuration', '.', '.', { stat: 'p50' }],
             ['...', { stat: 'p99' }],
             ['.', 'BatchDuration', '.', '.', { stat: 'p99' }],
@@ -547,7 +556,7 @@ export class SqsOnceConsumer extends Construct {
         properties: {
           title: 'The store and the function', region, stat: 'Sum', period: 60,
           metrics: [
-            ['sqs-once', 'StoreRequests', 'service', service],
+            [namespace, 'StoreRequests', 'service', service],
             ['.', 'ColdStart', '.', '.'],
             ['AWS/Lambda', 'ConcurrentExecutions', 'FunctionName', this.function.functionName, { stat: 'Maximum' }],
           ],
@@ -558,7 +567,7 @@ export class SqsOnceConsumer extends Construct {
         properties: {
           title: 'Unavailable dependencies', region, stat: 'Sum', period: 60,
           metrics: [
-            ['sqs-once', 'Deferred', 'service', service],
+            [namespace, 'Deferred', 'service', service],
             ['.', 'BreakerOpened', '.', '.'],
             [
               'AWS/SQS', 'ApproximateNumberOfMessagesNotVisible', 'QueueName', queue,

@@ -1,4 +1,6 @@
 locals {
+  # CloudWatch's namespace of the function's metrics.
+  metrics_namespace = lookup(var.environment, "POWERTOOLS_METRICS_NAMESPACE", "sqs-once")
   # All deliveries of one message, with five minutes to spare, in whole minutes. A single failing message of a FIFO queue
   # raises no alarm.
   oldest_message_seconds = 60 * floor((local.visibility_timeout_seconds * local.max_receive_count + 300) / 60)
@@ -81,7 +83,7 @@ resource "aws_cloudwatch_metric_alarm" "everything_fails" {
     content {
       id = metric_query.key
       metric {
-        namespace   = "sqs-once"
+        namespace   = local.metrics_namespace
         metric_name = metric_query.value
         dimensions  = { service = var.name }
         period      = local.failures_period_seconds
@@ -124,7 +126,7 @@ resource "aws_cloudwatch_metric_alarm" "duplicates" {
   metric_query {
     id = "duplicates"
     metric {
-      namespace   = "sqs-once"
+      namespace   = local.metrics_namespace
       metric_name = "Duplicates"
       dimensions  = { service = var.name }
       period      = 300
@@ -135,7 +137,7 @@ resource "aws_cloudwatch_metric_alarm" "duplicates" {
   metric_query {
     id = "received"
     metric {
-      namespace   = "sqs-once"
+      namespace   = local.metrics_namespace
       metric_name = "RecordsReceived"
       dimensions  = { service = var.name }
       period      = 300
@@ -149,7 +151,7 @@ resource "aws_cloudwatch_metric_alarm" "lease_lost" {
   count               = var.effect == "elsewhere" ? 1 : 0
   alarm_name          = "${var.name}-lease-lost"
   alarm_description   = "Processing a message took longer than its lease, and another function instance took over. The effect may have happened twice."
-  namespace           = "sqs-once"
+  namespace           = local.metrics_namespace
   metric_name         = "LeaseLost"
   dimensions          = { service = var.name }
   statistic           = "Sum"
@@ -164,7 +166,7 @@ resource "aws_cloudwatch_metric_alarm" "lease_lost" {
 resource "aws_cloudwatch_metric_alarm" "payload_mismatch" {
   alarm_name          = "${var.name}-payload-mismatch"
   alarm_description   = "Two different messages had the same business key, and the second is a dead letter. Its reason names what you can do. Either the key identifies too little, or a producer reuses it."
-  namespace           = "sqs-once"
+  namespace           = local.metrics_namespace
   metric_name         = "PayloadMismatch"
   dimensions          = { service = var.name }
   statistic           = "Sum"
@@ -179,7 +181,7 @@ resource "aws_cloudwatch_metric_alarm" "payload_mismatch" {
 resource "aws_cloudwatch_metric_alarm" "store_errors" {
   alarm_name          = "${var.name}-store-errors"
   alarm_description   = "The ${local.has_table ? "idempotency table" : "database"} does not answer. Messages wait in the queue, and become dead letters after ${local.max_receive_count} deliveries."
-  namespace           = "sqs-once"
+  namespace           = local.metrics_namespace
   metric_name         = "StoreErrors"
   dimensions          = { service = var.name }
   statistic           = "Sum"
@@ -197,7 +199,7 @@ resource "aws_cloudwatch_metric_alarm" "store_errors" {
 resource "aws_cloudwatch_metric_alarm" "dependency_unavailable" {
   alarm_name          = "${var.name}-dependency-unavailable"
   alarm_description   = "A service that the function depends on is unavailable. Messages wait in the queue. The log names the service."
-  namespace           = "sqs-once"
+  namespace           = local.metrics_namespace
   metric_name         = "BreakerOpened"
   dimensions          = { service = var.name }
   statistic           = "Sum"

@@ -7,7 +7,7 @@ resource "aws_cloudwatch_dashboard" "consumer" {
         properties = {
           title = "Messages", region = data.aws_region.current.region, stat = "Sum", period = 60, stacked = true
           metrics = [
-            ["sqs-once", "Processed", "service", var.name],
+            [local.metrics_namespace, "Processed", "service", var.name],
             [".", "Duplicates", ".", "."],
             [".", "InProgressConflicts", ".", "."],
             [".", "Failed", ".", "."],
@@ -21,7 +21,7 @@ resource "aws_cloudwatch_dashboard" "consumer" {
           title = "Duplicates, and how often messages were delivered", region = data.aws_region.current.region, period = 300
           metrics = [
             [{ expression = "100 * duplicates / received", label = "Duplicates in percent", id = "percent" }],
-            ["sqs-once", "Duplicates", "service", var.name, { stat = "Sum", id = "duplicates", visible = false }],
+            [local.metrics_namespace, "Duplicates", "service", var.name, { stat = "Sum", id = "duplicates", visible = false }],
             [".", "RecordsReceived", ".", ".", { stat = "Sum", id = "received", visible = false }],
             [".", "ReceiveCount", ".", ".", { stat = "Maximum", yAxis = "right", label = "Deliveries, at most" }],
           ]
@@ -32,7 +32,7 @@ resource "aws_cloudwatch_dashboard" "consumer" {
         properties = {
           title = "What should not happen", region = data.aws_region.current.region, stat = "Sum", period = 60
           metrics = [
-            ["sqs-once", "LeaseLost", "service", var.name],
+            [local.metrics_namespace, "LeaseLost", "service", var.name],
             [".", "PayloadMismatch", ".", "."],
             [".", "Undecodable", ".", "."],
             [".", "DeadlineHits", ".", "."],
@@ -59,7 +59,7 @@ resource "aws_cloudwatch_dashboard" "consumer" {
         properties = {
           title = "Time", region = data.aws_region.current.region, period = 60
           metrics = [
-            ["sqs-once", "MessageAge", "service", var.name, { stat = "p99" }],
+            [local.metrics_namespace, "MessageAge", "service", var.name, { stat = "p99" }],
             [".", "HandlerDuration", ".", ".", { stat = "p50" }],
             ["...", { stat = "p99" }],
             [".", "BatchDuration", ".", ".", { stat = "p99" }],
@@ -71,7 +71,7 @@ resource "aws_cloudwatch_dashboard" "consumer" {
         properties = {
           title = "The store and the function", region = data.aws_region.current.region, stat = "Sum", period = 60
           metrics = [
-            ["sqs-once", "StoreRequests", "service", var.name],
+            [local.metrics_namespace, "StoreRequests", "service", var.name],
             [".", "ColdStart", ".", "."],
             ["AWS/Lambda", "ConcurrentExecutions", "FunctionName", aws_lambda_function.function.function_name, { stat = "Maximum" }],
           ]
@@ -82,7 +82,7 @@ resource "aws_cloudwatch_dashboard" "consumer" {
         properties = {
           title = "Unavailable dependencies", region = data.aws_region.current.region, stat = "Sum", period = 60
           metrics = [
-            ["sqs-once", "Deferred", "service", var.name],
+            [local.metrics_namespace, "Deferred", "service", var.name],
             [".", "BreakerOpened", ".", "."],
             ["AWS/SQS", "ApproximateNumberOfMessagesNotVisible", "QueueName", aws_sqs_queue.queue.name, { stat = "Maximum", yAxis = "right", label = "In flight" }],
           ]
