@@ -9,7 +9,7 @@ import subprocess
 from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, ROOT, built
 from new import MADE_OF_OTHER, OTHER_PROJECT, TEMPLATE, VARIANTS, deployed, generate, same, same_bus
 from npm import installed
-from template import only
+from template import check_thresholds, of_type, only, source
 
 FOLDER = OUT / "cdk"
 # All projects below use these packages, as Node.js looks for them in parent folders.
@@ -135,7 +135,9 @@ def check_other():
     other, text = deployed(path), path.read_text()
     assert MADE_OF_OTHER <= other, MADE_OF_OTHER - other
     assert "sqs-once" not in text, "an alarm or the dashboard ignores the metrics' namespace"
-    service = only(json.loads(text), "Lambda::Function")[1]["Environment"]["Variables"]["SQS_ONCE_SERVICE"]
+    template = json.loads(text)
+    check_thresholds(of_type(template, "CloudWatch::Alarm"), source(template)[1])
+    service = only(template, "Lambda::Function")[1]["Environment"]["Variables"]["SQS_ONCE_SERVICE"]
     assert service == OTHER_PROJECT, f"the alarms' service is not {service}"
 
 

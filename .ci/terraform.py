@@ -1,15 +1,19 @@
 """Creates every variant of a project that Terraform deploys, and checks its configuration without AWS and without the
 provider: by HashiCorp's parser, by the provider's schema, with the doctor, and against SAM."""
 
+import itertools
 import json
+import math
 import re
 import shutil
 import subprocess
 import tarfile
+from types import SimpleNamespace
 
 from local import OUT, ROOT, built
 from new import ENV, MADE_OF_OTHER, OTHER_PROJECT, VARIANTS, contents, deployed, generate, same, same_bus
 from npm import installed, packed
+from template import check_silence
 
 MODULE = ROOT / "deploy" / "terraform"
 PROJECTS = OUT / "terraform"
@@ -197,6 +201,17 @@ def check_other(folder):
     assert '"sqs-once"' not in (MODULE / "dashboard.tf").read_text(), "the dashboard ignores the metrics' namespace"
 
 
+def check_store_errors(module):
+    """Checks the alarm on errors of the store with the shortest and the longest visibility timeout, and some between."""
+    (alarm,) = module["resource"]["aws_cloudwatch_metric_alarm"]["store_errors"]
+    for invisible, receives in itertools.product((6, 181, 601, 5700), (1, 2, 5, 20)):
+        local = SimpleNamespace(visibility_timeout_seconds=invisible, max_receive_count=receives)
+        # The expressions are also Python's.
+        names = {"local": local, "min": min, "max": max, "ceil": math.ceil}
+        needed, periods = (eval(str(alarm[it]).strip("${}"), names) for it in ("datapoints_to_alarm", "evaluation_periods"))
+        check_silence(needed, alarm["period"] * periods, receives, invisible)
+
+
 def doctor(new):
     for name in VARIANTS:
         examined = run([new, "doctor", "terraform"], cwd=PROJECTS / name, stdout=subprocess.PIPE).stdout
@@ -213,6 +228,7 @@ def main():
         assert contents(folder / "consumer") == contents(MODULE), f"{name} has another module"
     configurations = parse([MODULE, *folders.values()])
     check_provider(configurations)
+    check_store_errors(configurations[MODULE])
     same("Terraform", folders, BY_DESIGN)
     same_bus("Terraform", lambda name: buses(configurations[folders[name]]["resource"]))
     doctor(new)

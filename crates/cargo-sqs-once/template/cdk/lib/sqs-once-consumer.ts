@@ -463,9 +463,9 @@ export class SqsOnceConsumer extends Construct {
         `The ${keys === Keys.DATABASE ? 'database' : 'idempotency table'} does not answer. Messages wait in the ` +
         `queue, and after ${maxReceiveCount} deliveries they are dead letters.`,
       metric: metric('StoreErrors'),
-      // The next delivery makes up for a minute of throttling. Three minutes of fifteen need not be in a row: on a quiet
-      // queue, the function uses the store only when a message returns, every three minutes.
-      evaluationPeriods: 15,
+      // The next delivery makes up for a minute of throttling. The three minutes need not be in a row: on a quiet queue,
+      // the function uses the store only when a message returns, after the visibility timeout.
+      evaluationPeriods: Math.max(15, Math.ceil((visibility * 3) / 60)),
       datapointsToAlarm: 3,
     });
     alarm('DependencyUnavailableAlarm', {

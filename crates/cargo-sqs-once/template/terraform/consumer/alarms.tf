@@ -187,11 +187,11 @@ resource "aws_cloudwatch_metric_alarm" "store_errors" {
   statistic           = "Sum"
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
-  # The next delivery makes up for a minute of throttling. Three minutes of fifteen need not be in a row: on a quiet queue,
-  # the function uses the table only when a message returns, every three minutes.
+  # The next delivery makes up for a minute of throttling. The three minutes need not be in a row: on a quiet queue, the
+  # function uses the store only when a message returns, after the visibility timeout.
   period              = 60
-  evaluation_periods  = 15
-  datapoints_to_alarm = 3
+  evaluation_periods  = max(15, ceil(local.visibility_timeout_seconds * 3 / 60))
+  datapoints_to_alarm = min(3, local.max_receive_count)
   treat_missing_data  = "notBreaching"
   alarm_actions       = var.alarm_topic_arns
 }
