@@ -212,6 +212,14 @@ def check_store_errors(module):
         check_silence(needed, alarm["period"] * periods, receives, invisible)
 
 
+def check_names(module):
+    """Checks that SQS accepts the longest name."""
+    (name,), (queue,) = module["variable"]["name"], module["resource"]["aws_sqs_queue"]["dead_letters"]
+    longest = int(re.search(r"\{1,(\d+)\}", name["validation"][0]["condition"])[1])
+    full = queue["name"].replace("${var.name}", "a" * longest).replace("${local.suffix}", ".fifo")
+    assert len(full) <= 80, f"{full} has {len(full)} characters"
+
+
 def doctor(new):
     for name in VARIANTS:
         examined = run([new, "doctor", "terraform"], cwd=PROJECTS / name, stdout=subprocess.PIPE).stdout
@@ -229,6 +237,7 @@ def main():
     configurations = parse([MODULE, *folders.values()])
     check_provider(configurations)
     check_store_errors(configurations[MODULE])
+    check_names(configurations[MODULE])
     same("Terraform", folders, BY_DESIGN)
     same_bus("Terraform", lambda name: buses(configurations[folders[name]]["resource"]))
     doctor(new)

@@ -3,9 +3,9 @@ variable "name" {
   description = "Name of the queue and the function, and the start of the other names. Also the function's name in log lines and metrics."
 
   validation {
-    # A function's name has up to 64 characters.
-    condition     = can(regex("^[a-zA-Z0-9_-]{1,64}$", var.name))
-    error_message = "A name has 1 to 64 letters, digits, hyphens and underscores."
+    # A queue's name, such as NAME-dead-letters.fifo, has up to 80 characters.
+    condition     = can(regex("^[a-zA-Z0-9_-]{1,62}$", var.name))
+    error_message = "A name has 1 to 62 letters, digits, hyphens and underscores."
   }
 }
 
