@@ -61,7 +61,7 @@ resource "aws_sns_topic" "orders" {
 {%- else %}
   name = var.name
 {%- endif %}
-  # SNS's own key, which is free. If an AWS service such as S3 or EventBridge publishes, use your own key.
+  # SNS's own key, which is free. If an AWS service such as S3, EventBridge or CloudWatch publishes, use your own key.
   kms_master_key_id = "alias/aws/sns"
 }
 

@@ -13,7 +13,7 @@ variable "architecture" {
 variable "alarm_topic_arns" {
   type        = list(string)
   default     = []
-  description = "SNS topics that the alarms notify. Empty for alarms that only the console shows."
+  description = "SNS topics that the alarms notify. Empty for alarms that only the console shows. CloudWatch can't publish to a topic that alias/aws/sns encrypts."
 }
 {%- if effect == "postgres" %}
 

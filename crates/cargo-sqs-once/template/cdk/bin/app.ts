@@ -39,7 +39,8 @@ function setting(name: string): string | undefined {
   return app.node.tryGetContext(name);
 }
 
-// The SNS topic that the alarms notify. Without it, only the console shows the alarms.
+// The SNS topic that the alarms notify. Without it, only the console shows the alarms. CloudWatch can't publish to a topic
+// that `alias/aws/sns` encrypts.
 const alarmTopicArn = setting('alarmTopicArn');
 const alarmTopic = alarmTopicArn ? sns.Topic.fromTopicArn(stack, 'AlarmTopic', alarmTopicArn) : undefined;
 {%- if effect == "postgres" %}
@@ -158,7 +159,7 @@ const topic = new sns.Topic(stack, 'Topic', {
   topicName: `${stack.stackName}.fifo`,
 {%- endif %}
 });
-// SNS's own key, which is free. If an AWS service such as S3 or EventBridge publishes, use your own key.
+// SNS's own key, which is free. If an AWS service such as S3, EventBridge or CloudWatch publishes, use your own key.
 (topic.node.defaultChild as sns.CfnTopic).kmsMasterKeyId = 'alias/aws/sns';
 topic.addSubscription(
   new SqsSubscription(consumer.queue, {

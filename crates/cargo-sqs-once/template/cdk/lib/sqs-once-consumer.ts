@@ -132,7 +132,7 @@ export interface SqsOnceConsumerProps {
   readonly securityGroups?: ec2.ISecurityGroup[];
 
   /**
-   * The topic that the alarms notify.
+   * The topic that the alarms notify. CloudWatch can't publish to a topic that `alias/aws/sns` encrypts.
    *
    * @default - only the console shows the alarms
    */

@@ -205,5 +205,5 @@ variable "oldest_message_alarm_seconds" {
 variable "alarm_topic_arns" {
   type        = list(string)
   default     = []
-  description = "SNS topics that the alarms notify. Empty for alarms that only the console shows."
+  description = "SNS topics that the alarms notify. Empty for alarms that only the console shows. CloudWatch can't publish to a topic that alias/aws/sns encrypts."
 }
