@@ -60,7 +60,7 @@ resource "aws_sqs_queue_policy" "queues" {
       }],
       # SNS also sends to the dead-letter queue: what it can't deliver to the queue.
       length(var.publisher_topic_arns) == 0 ? [] : [{
-        Sid       = "OnlyThisTopicDelivers"
+        Sid       = "ThisTopicDelivers"
         Effect    = "Allow"
         Principal = { Service = "sns.amazonaws.com" }
         Action    = "sqs:SendMessage"
