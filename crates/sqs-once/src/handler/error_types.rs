@@ -57,6 +57,9 @@ use crate::error::Disposition;
 /// If the type tells that the outcome is unknown, no choice in the code hides it. It also counts for a cause of the error,
 /// and in a handler that does not declare the type, if another handler of the process does.
 ///
+/// An error in a key function's `Result` loses its type, and the message is terminal, unless the function wraps the error by
+/// `KeyError::extractor`.
+///
 /// These conversions lose the type, so the error is retried: to text (`error.to_string()`), to another error that has it as
 /// its cause, and to `anyhow::Error`. Convert an `anyhow::Error` back before `?`:
 /// `.map_err(anyhow::Error::reallocate_into_boxed_dyn_error_without_backtrace)`.

@@ -183,7 +183,8 @@ impl<K: KeyPart> KeyPart for Option<K> {
     }
 }
 
-/// Passes on a [`KeyError`] unchanged; any other error becomes [`KeyError::Extractor`].
+/// Passes on a [`KeyError`] unchanged. Any other error becomes [`KeyError::Extractor`] with its text, and its type loses the
+/// [choice](trait@crate::handler::ErrorDisposition) that [`KeyError::extractor`] would keep.
 impl<K: KeyPart, E: Display + 'static> KeyPart for Result<K, E> {
     fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
         match self {

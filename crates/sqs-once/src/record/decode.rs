@@ -171,6 +171,10 @@ pub(super) fn from_base64(text: &str) -> Option<Vec<u8>> {
 /// inside to another decoder. A text of more than 16 MiB is refused, because a short body can expand to a thousand times
 /// its length.
 ///
+/// Up to 200 decoded messages of a batch wait for their handlers, even with a lower
+/// [`concurrency`](crate::Consumer::concurrency), and all messages of a batch handler. If their texts are large, choose a
+/// smaller `BatchSize`.
+///
 /// ```
 /// use serde::Deserialize;
 /// use sqs_once::Handler;
