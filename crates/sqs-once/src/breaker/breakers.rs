@@ -64,12 +64,14 @@ impl States {
     fn pass(&self, dependencies: &[Dependency], on: &[usize], now: Timestamp) -> Pass {
         let passes = on.iter().map(|&at| {
             let circuit = self.circuits[at];
-            // Blocking code of cancelled calls may hold every place.
-            let limits = [circuit.limit(), dependencies[at].max_in_flight];
-            let most = limits.into_iter().flatten().min();
-            match circuit.pass(self.in_flight[at], now) {
+            // Blocking code of cancelled calls may go on for long. Only the dependency's own limit counts it.
+            let (overrunning, most) = (self.overrunning[at], dependencies[at].max_in_flight);
+            let is_overrun = most.is_some_and(|most| overrunning >= most);
+            match circuit.pass(self.in_flight[at] - overrunning, now) {
                 Pass::Shut => Pass::Shut,
-                _ if most.is_some_and(|most| self.overrunning[at] >= most) => Pass::Overrun,
+                // No record could probe.
+                _ if is_overrun && !circuit.starts_records() => Pass::Shut,
+                _ if is_overrun => Pass::Overrun,
                 pass => pass,
             }
         });
@@ -97,6 +99,7 @@ impl Permit {
         let mut states = self.breakers.states();
         for &at in &*self.on {
             states.overrunning[at] += 1;
+            states.circuits[at] = states.circuits[at].overrun();
         }
         drop(states);
         self.breakers.notify();

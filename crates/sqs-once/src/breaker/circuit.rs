@@ -95,12 +95,12 @@ impl Circuit {
         }
     }
 
-    /// Returns how many handlers may run, if they are limited.
-    pub(super) fn limit(self) -> Option<usize> {
+    /// Enters that blocking code of a cancelled call goes on. A further probe could leave such code, too, so that none starts
+    /// in this one's time.
+    pub(super) fn overrun(self) -> Self {
         match self {
-            Self::Probing { .. } => Some(1),
-            Self::Ramping { limit } => Some(limit),
-            _ => None,
+            Self::Probing { since, until, .. } => Self::Open { since, until },
+            same => same,
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::database::{Booking, Database, Ledger};
 use crate::support::{
-    AtOnce, Log, Notes, Order, gate, invoke, named, one, orders, several, until, values,
+    AtOnce, Log, Notes, Order, SECOND, gate, invoke, named, one, orders, several, until, values,
 };
 use serde_json::Value;
 use sqs_once::extract::RecordEnd;
@@ -15,6 +15,7 @@ use sqs_once::once::RunError;
 use sqs_once::policy::Dependency;
 use sqs_once::store::{MemoryStore, Status, Timestamp};
 use sqs_once::testing::{Bench, Event};
+use sqs_once::unstable::breaker::item_id;
 use sqs_once::{Consumer, Handler, HandlerError, Idempotency, Router, spawn_blocking};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
@@ -113,8 +114,8 @@ async fn a_handler_that_fails_keeps_its_key_until_its_blocking_work_has_ended() 
     assert!(lease().await < held, "its key was released before or never");
 }
 
-/// A handler that is cancelled after a moment, although its blocking work goes on until `go_on` arrives. Counts the
-/// work that runs at once.
+/// A handler that is cancelled after a moment, although its blocking work for orders `slow…` goes on until `go_on`
+/// arrives. Counts the work that runs at once.
 fn cancelling(go_on: impl Work, at_once: &AtOnce) -> Handler {
     let at_once = at_once.clone();
     let handler = values().call(move |order: Value| {
@@ -122,7 +123,10 @@ fn cancelling(go_on: impl Work, at_once: &AtOnce) -> Handler {
         async move {
             spawn_blocking(move || {
                 let _counted = at_once.enter();
-                if order["id"] == "slow" {
+                if order["id"]
+                    .as_str()
+                    .is_some_and(|id| id.starts_with("slow"))
+                {
                     go_on();
                 }
             })
@@ -190,6 +194,50 @@ async fn overrunning_work_keeps_its_part_of_a_dependency_in_every_batch_of_the_p
         answer.assert_processed(ids[2]);
         assert_eq!((at_once.now(), at_once.most()), (1, 1), "{ids:?}");
     }
+    tell.send(()).unwrap();
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn overrunning_work_holds_back_no_probe_and_a_probe_that_overruns_is_the_only_one_of_its_time()
+ {
+    let (tell, told) = gate();
+    let at_once = AtOnce::default();
+    let payments = Dependency::new("payments").failures(1);
+    let bench = Bench::new(cancelling(told, &at_once).depends_on(payments));
+    let bench = bench.max_receive_count(5).timeout(2 * AGES);
+    bench.run(Event::new([named("slow-1")])).await;
+    bench.clock().advance(31 * SECOND);
+    let answer = bench.run(Event::new(["slow-2", "o-1", "o-2"].map(named)));
+    let answer = answer.await;
+    answer.assert_reason("slow-2", "its handler took longer than");
+    for id in ["o-1", "o-2"] {
+        answer.assert_reason(id, "unavailable: payments: its breaker is open");
+        assert!(answer.delay(id) >= Some(30 * SECOND));
+    }
+    bench.clock().advance(31 * SECOND);
+    let answer = bench.run(Event::new(["o-1", "o-2", "o-3"].map(named)));
+    answer.await.assert_all_acknowledged();
+    assert_eq!(at_once.now(), 2);
+    tell.send(()).and_then(|()| tell.send(())).unwrap();
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn while_overrunning_work_has_every_place_of_an_open_dependency_its_records_outlast_the_outage()
+ {
+    let (tell, told) = gate();
+    let payments = Dependency::new("payments").failures(1).max_in_flight(1);
+    let handler = cancelling(told, &AtOnce::default()).depends_on(payments);
+    let bench = Bench::new(handler).max_receive_count(5).timeout(2 * AGES);
+    bench.run(Event::new([named("slow")])).await;
+    bench.clock().advance(31 * SECOND);
+    let breaker = || bench.store().memory().get(&item_id("payments"));
+    let opened = breaker();
+    let answer = bench.run(Event::new(["o-1", "o-2"].map(named))).await;
+    for id in ["o-1", "o-2"] {
+        answer.assert_reason(id, "unavailable: payments: its breaker is open");
+        assert!(answer.delay(id) >= Some(30 * SECOND));
+    }
+    assert_eq!(breaker(), opened, "another environment may probe");
     tell.send(()).unwrap();
 }
 
