@@ -87,7 +87,8 @@ impl Circuit {
         };
         match self {
             Self::Closed { .. } => Pass::Free,
-            Self::Open { until, .. } if now <= until => Pass::Shut,
+            // A call that began before the breaker opened tells nothing about the service, but would pass for the probe.
+            Self::Open { until, .. } if now <= until || in_flight > 0 => Pass::Shut,
             Self::Open { .. } | Self::Opening | Self::Asking { .. } => Pass::Wait,
             Self::Probing { until, .. } if now > until => Pass::Wait,
             Self::Probing { .. } => limited(1),

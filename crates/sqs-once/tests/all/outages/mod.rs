@@ -469,6 +469,32 @@ async fn a_failure_while_the_number_grows_opens_the_breaker_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_from_before_the_outage_closes_no_breaker_and_its_environment_probes_when_it_has_ended()
+ {
+    let service = Service::down();
+    let bench = service.bench().timeout(120 * SECOND);
+    let old = Hang::default();
+    service.hang(Some(old.clone()));
+    let item = || bench.store().memory().get(&breaker::item_id("payments"));
+    // Two batches of one environment, as on Managed Instances.
+    let (answer, opened) = tokio::join!(bench.run(event("old", 1, 1)), async {
+        old.begun.notified().await;
+        bench.run(event("a", 3, 1)).await;
+        let opened = item();
+        after_a_pause(&bench);
+        assert_open(&service, &bench, "b").await;
+        assert_eq!(item(), opened, "another environment may probe");
+        old.answered.notify_one();
+        opened
+    });
+    answer.assert_all_acknowledged();
+    assert_eq!(item(), opened);
+    assert_eq!(opened.unwrap().status, Status::InProgress);
+    bench.run(event("c", 5, 1)).await;
+    assert_eq!(service.calls(), 1, "one probe");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_last_delivery_moves_the_message_marked_to_the_dead_letter_queue() {
     let service = Service::down();
     let bench = service.bench_with_dead_letters();
