@@ -338,7 +338,7 @@ impl Breakers {
         Hiding::For(wait.min(keeps))
     }
 
-    /// Opens the breaker in the store. Returns whether this environment opened it.
+    /// Opens the breaker in the store. Returns whether this environment opened it, and not another one.
     pub(crate) async fn open_in_store(&self, at: usize, driver: &Driver, by: Instant) -> bool {
         let dependency = &self.dependencies[at];
         let now = driver.clock.now();
@@ -349,10 +349,14 @@ impl Breakers {
         let owner = Owner::from_bits(driver.random.bits());
         let mut claim = breaker::claim(&id, owner, now, (now, until), Seen::Nothing);
         let mut retries = Retries::new(by);
-        loop {
-            let item = match claimed(driver, &claim, by).await {
-                Ok(Claimed::Refused(item)) => item,
-                Ok(Claimed::Written { .. }) => {
+        let error = loop {
+            let answer = match claimed(driver, &claim, by).await {
+                Ok(answer) => answer,
+                Err(error) => break Some(error),
+            };
+            let item = match (on_claimed(&claim, &answer), answer) {
+                (Admission::Refused(_), Claimed::Refused(item)) => item,
+                _ => {
                     log_warning(
                         name,
                         "the dependency is unavailable: its breaker opens",
@@ -360,16 +364,8 @@ impl Breakers {
                     );
                     return true;
                 }
-                Err(error) => {
-                    log_warning(
-                        name,
-                        "the breaker opens in this environment only",
-                        Some(&error),
-                    );
-                    return false;
-                }
             };
-            match (Shared::of(Some(&item), now), on_refused(&claim, &item)) {
+            let over = match (Shared::of(Some(&item), now), on_refused(&claim, &item)) {
                 (Shared::Open { since, until }, _) => {
                     log_info(name, "the dependency is unavailable: its breaker is open");
                     let until = dependency.asks_by(until, now);
@@ -378,16 +374,21 @@ impl Breakers {
                 }
                 (Shared::HalfOpen { since, seen }, _) => {
                     outcome.circuit = Circuit::Open { since, until };
-                    claim = breaker::claim(&id, owner, now, (since, until), seen);
+                    Some(breaker::claim(&id, owner, now, (since, until), seen))
                 }
-                (Shared::Closed, Some(over)) => claim = over,
-                // Another worker has closed it a moment ago.
-                (Shared::Closed, None) => return false,
+                (Shared::Closed, over) => over,
+            };
+            match over {
+                Some(over) if retries.at_once() => claim = over,
+                _ => break None,
             }
-            if !retries.at_once() {
-                return false;
-            }
-        }
+        };
+        log_warning(
+            name,
+            "the breaker opens in this environment only",
+            error.as_ref(),
+        );
+        true
     }
 
     /// Asks the store about a breaker whose time is over, and takes part in the election of the probe.

@@ -90,10 +90,11 @@ pub fn claim(
     claim
 }
 
-/// Creates the settlement with which the owner of the probe closes the breaker. The item expires at once, so that the
-/// breaker can open again.
+/// Creates the settlement with which the owner of the probe closes the breaker. The item has expired already, also for a
+/// worker whose clock is a minute behind, so that the breaker can open again at once.
 pub fn closing(id: &ItemId, owner: Owner, now: Timestamp) -> Settlement {
-    Settlement::new(id.clone(), owner, Settling::complete(now, None))
+    let expiration = Timestamp::from_secs(now.as_secs().saturating_sub(61));
+    Settlement::new(id.clone(), owner, Settling::complete(expiration, None))
 }
 
 #[cfg(test)]
@@ -142,6 +143,11 @@ mod tests {
         assert!(closing.admitted_by(Some(&probed)));
         let closed = closing.write(Some(&probed));
         assert_eq!(Shared::of(Some(&closed), after(35)), Shared::Closed);
+        // It opens again at once, also by a clock that is behind.
+        for now in [after(34), after(35)] {
+            let again = claim(&id, owner(4), now, (now, after(65)), Seen::Nothing);
+            assert!(again.finds_free(&closed));
+        }
         assert_eq!(Shared::of(None, NOW), Shared::Closed);
     }
 }

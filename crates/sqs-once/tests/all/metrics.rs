@@ -13,10 +13,11 @@ use crate::support::{DLQ, TestStore, invoke, lapsed, pay, set, values};
 use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::key::{ItemId, Namespace};
-use sqs_once::policy::UnknownOutcome;
-use sqs_once::store::{Item, MemoryStore, Status, StoreError, StoreErrorKind};
+use sqs_once::policy::{Dependency, UnknownOutcome};
+use sqs_once::store::{Claim, Item, MemoryStore, Status, StoreError, StoreErrorKind};
 use sqs_once::telemetry::{Metrics, Telemetry};
 use sqs_once::testing::{Event, Record};
+use sqs_once::unstable::breaker::item_id;
 use sqs_once::{BusinessKey, Consumer, ResultExt, Router, Writes, spawn_blocking};
 use sqs_once_local::LocalExecutions;
 
@@ -87,6 +88,35 @@ async fn in_a_process_that_handles_batches() {
             let keeping = Consumer::new(handler()).store(unread).queue(queue);
             handle(&keeping, vec![order("o-0", "pay").fifo("a")]).await;
             std::process::exit(0);
+        }
+        "OPENING" => {
+            // The first copy of a claim wrote it, the store does not answer, or another worker's clock is ahead.
+            let [repeated, silent, closed] = [(); 3].map(|()| TestStore::default());
+            let items = repeated.inner.clone();
+            let repeated = repeated.claims_take(move |claims| {
+                let breakers = claims
+                    .iter()
+                    .filter(|claim| claim.id == item_id("payments"));
+                breakers.for_each(|claim| items.put(claim.write(None)));
+                Duration::ZERO
+            });
+            let lost = || StoreError::new(StoreErrorKind::Unanswered, "lost");
+            let is_breakers = |claim: &Claim| claim.id == item_id("payments");
+            let silent = silent.refusing_claims(move |claim| is_breakers(claim).then(lost));
+            closed
+                .inner
+                .put(Item::new(item_id("payments"), Status::Completed));
+            let down = |store| {
+                let down = async |_: Value| Err::<(), _>("no answer").unavailable("payments");
+                let down = values().call(down).namespace("payments");
+                let down = down.depends_on(Dependency::new("payments").failures(1));
+                let down = Consumer::new(down).store(store);
+                down.queue(Sqs::default().queue())
+            };
+            for store in [repeated, silent] {
+                handle(&down(store), vec![order("o-1", "pay")]).await;
+            }
+            Some((down(closed), &["pay"]))
         }
         "WRITES" => {
             let writing = values().call(async |_: Value| Writes::new());
@@ -305,6 +335,13 @@ fn only_a_consumer_with_a_dependency_counts_its_outages() {
     for document in others {
         assert!(document["Deferred"].is_null() && document["BreakerOpened"].is_null());
     }
+}
+
+#[test]
+fn a_breaker_counts_as_opened_whatever_the_store_answers() {
+    let documents = documents(&[EMF, (RUNS, "OPENING")]);
+    let counts = documents.iter().map(|one| &one["BreakerOpened"]);
+    assert_eq!(counts.collect::<Vec<_>>(), [1, 1, 1]);
 }
 
 #[test]
