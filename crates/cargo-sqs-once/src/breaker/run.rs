@@ -7,6 +7,7 @@ use anyhow::Result;
 use serde_json::json;
 use sqs_once::store::{Item, Timestamp};
 use sqs_once::unstable::Listing;
+use sqs_once::unstable::breaker::closed_until;
 use sqs_once_operate::{BreakerName, BreakerState, Change, Keys};
 use std::time::Duration;
 
@@ -98,7 +99,9 @@ async fn change(args: &ChangeArgs, open_for: Option<Duration>) -> Result<()> {
         _ => format!("closed {name}"),
     };
     let write = |at| match open_for {
-        None => Change::Complete { expiration: at },
+        None => Change::Complete {
+            expiration: closed_until(at),
+        },
         Some(duration) => Change::Open {
             until: at + duration,
         },

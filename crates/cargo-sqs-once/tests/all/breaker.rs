@@ -109,7 +109,8 @@ async fn a_closed_breaker_opens_for_a_time_and_closes_and_opens_again() {
     let closed = table.breaker_item("payments");
     assert_eq!(closed["status"]["S"], "COMPLETED");
     assert_eq!(closed["fence"], opened["fence"]);
-    assert!(number(&closed, "expiration") <= now() + 1);
+    // It can open again at once.
+    assert!(number(&closed, "expiration") <= now() - 60);
     let run = table.done(&["close", "payments"]);
     run.says("nothing had to be changed");
 

@@ -90,11 +90,16 @@ pub fn claim(
     claim
 }
 
-/// Creates the settlement with which the owner of the probe closes the breaker. The item has expired already, also for a
-/// worker whose clock is a minute behind, so that the breaker can open again at once.
+/// Returns the expiration of the item of a breaker that closes now. It is past, also for a worker whose clock is a minute
+/// behind, so that the breaker can open again at once.
+pub fn closed_until(now: Timestamp) -> Timestamp {
+    Timestamp::from_secs(now.as_secs().saturating_sub(61))
+}
+
+/// Creates the settlement with which the owner of the probe closes the breaker.
 pub fn closing(id: &ItemId, owner: Owner, now: Timestamp) -> Settlement {
-    let expiration = Timestamp::from_secs(now.as_secs().saturating_sub(61));
-    Settlement::new(id.clone(), owner, Settling::complete(expiration, None))
+    let closed = Settling::complete(closed_until(now), None);
+    Settlement::new(id.clone(), owner, closed)
 }
 
 #[cfg(test)]

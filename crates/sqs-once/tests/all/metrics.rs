@@ -65,7 +65,7 @@ async fn in_a_process_that_handles_batches() {
             store.put(lapsed(Namespace::new("payments").unwrap().item_id(&key)));
             let kept = handler().unknown_outcome(UnknownOutcome::dead_letter());
             let kept = Consumer::new(kept).store(store);
-            Some((kept, &["panic", "pay", "fail"]))
+            Some((kept, &["panic", "pay", "fail", "refuse"]))
         }
         "EXECUTIONS" => {
             let aws: &_ = Box::leak(Box::new(LocalExecutions::start(0).await.unwrap()));
@@ -291,7 +291,7 @@ fn every_trouble_is_counted_where_it_is_and_costs_nothing_elsewhere() {
     // Another worker completed the effect as well.
     let lost = &[("LeaseLost", 1), ("Processed", 1)];
     let overrun = &[("NoRoom", 2), ("Failed", 3)];
-    let unknown = &[("OutcomeUnknown", 2), ("Terminal", 2), ("Failed", 1)];
+    let unknown = &[("OutcomeUnknown", 2), ("Terminal", 3), ("Failed", 1)];
     let unanswered = &[("StoreErrors", 1), ("Failed", 1), ("StillRunning", 0)];
     let unclaimed = &[("StoreRequests", 1)];
     for (what, run, at, metrics) in [
@@ -332,6 +332,9 @@ fn only_a_consumer_with_a_dependency_counts_its_outages() {
     let (down, others) = documents.split_last().unwrap();
     let counts = ["Failed", "Deferred", "BreakerOpened"].map(|metric| &down[metric]);
     assert_eq!(counts, [5, 2, 1]);
+    assert!(down["NoRoom"].is_null(), "{down}");
+    // For keys, and for the breaker.
+    assert_eq!(down["StoreRequests"], 4);
     for document in others {
         assert!(document["Deferred"].is_null() && document["BreakerOpened"].is_null());
     }

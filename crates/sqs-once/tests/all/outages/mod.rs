@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sqs_once::body::LargeMessages;
 use sqs_once::extract::RecordParts;
 use sqs_once::handler::{Done, Next};
-use sqs_once::policy::Dependency;
+use sqs_once::policy::{Dependency, Reconciled, UnknownOutcome};
 use sqs_once::store::{Item, Owner, Seen, Status, StoreErrorKind};
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record, TestStore};
 use sqs_once::unstable::breaker;
@@ -426,6 +426,26 @@ async fn a_probe_that_does_not_come_to_the_service_leaves_the_breaker_to_the_nex
             answer.assert_processed(id);
         }
         assert_eq!(service.calls(), 3, "{first}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_its_earlier_attempt_ends_leaves_the_breaker_to_the_next_record() {
+    let done = UnknownOutcome::reconcile(async |_| Ok(Reconciled::Done));
+    for policy in [done.clone(), done.token_valid_for(60 * SECOND)] {
+        let service = Service::down();
+        let policy = |it: Handler| it.unknown_outcome(policy).attempt_timeout(SECOND);
+        let bench = Bench::new(service.consumer_with(policy)).max_receive_count(5);
+        bench.another_worker_claims("old").await;
+        bench.run(event("a", 3, 1)).await;
+        bench.clock().advance(Duration::from_hours(1));
+        service.calls();
+        let answer = bench
+            .run(Event::new(["old", "b-1", "b-2"].map(named)))
+            .await;
+        answer.assert_processed("old");
+        assert_eq!(service.calls(), 1);
+        answer.assert_reason("b-2", "unavailable: payments: its breaker is open");
     }
 }
 
