@@ -13,7 +13,7 @@ use crate::support::{DLQ, TestStore, invoke, lapsed, pay, set, values};
 use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::key::{ItemId, Namespace};
-use sqs_once::policy::{Dependency, UnknownOutcome};
+use sqs_once::policy::{Dependency, PayloadMismatch, UnknownOutcome};
 use sqs_once::store::{Claim, Item, MemoryStore, Status, StoreError, StoreErrorKind};
 use sqs_once::telemetry::{Metrics, Telemetry};
 use sqs_once::testing::{Event, Record};
@@ -69,14 +69,18 @@ async fn in_a_process_that_handles_batches() {
         }
         "EXECUTIONS" => {
             let aws: &_ = Box::leak(Box::new(LocalExecutions::start(0).await.unwrap()));
-            let starting = || {
+            let starting = |mismatch| {
                 let target = machine(MACHINE).on(aws);
                 let starting = values().call(move |order: Value| ready(target.start(&order)));
-                Consumer::new(starting.namespace("payments")).store(MemoryStore::new())
+                let starting = starting.namespace("payments").payload_mismatch(mismatch);
+                Consumer::new(starting).store(MemoryStore::new())
             };
-            handle(&starting(), vec![order("o-0", "pay")]).await;
+            let first = starting(PayloadMismatch::Terminal);
+            handle(&first, vec![order("o-0", "pay")]).await;
             // In a table that has lost the key, it starts with another input.
-            Some((starting(), &["fail"]))
+            let lost = starting(PayloadMismatch::Terminal);
+            handle(&lost, vec![order("o-0", "fail")]).await;
+            Some((starting(PayloadMismatch::Retry), &["fail"]))
         }
         "ORDER" => {
             let unread = TestStore::default();
@@ -246,7 +250,7 @@ fn a_route_is_a_dimension_of_the_metrics_of_its_records() {
 fn another_input_of_an_execution_counts_as_another_payload() {
     let documents = documents(&[EMF, (RUNS, "EXECUTIONS")]);
     let counts = documents.iter().map(|one| &one["PayloadMismatch"]);
-    assert_eq!(counts.collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(counts.collect::<Vec<_>>(), [0, 1, 1]);
 }
 
 #[test]

@@ -1,16 +1,18 @@
 //! Requests to AWS that are never answered: each ends as its own error before the batch's answer.
 
+use std::future::ready;
 use std::time::Duration;
 
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{
-    Bench, DLQ, Mode, Order, SECOND, assert_contains, codes, ends, keys, noting, noting_batches,
-    noting_in, orders, told, values,
+    Bench, DLQ, Mode, Notes, Order, SECOND, assert_contains, codes, ends, failures, invoke, keys,
+    named, noting, noting_batches, noting_in, orders, told, until, values,
 };
 use serde_json::Value;
 use sqs_once::policy::Dependency;
-use sqs_once::{Consumer, HandlerError, ResultExt};
-use tokio::time::sleep;
+use sqs_once::testing::{Event, Record};
+use sqs_once::{Batch, Consumer, HandlerError, ResultExt};
+use tokio::time::{Instant, sleep};
 
 /// Half of the time between the end of the hooks and the answer is left, to hide what returns.
 const MARGIN: Duration = Duration::from_millis(375);
@@ -125,6 +127,24 @@ async fn a_record_whose_move_is_not_answered_stays_terminal() {
     assert_contains!(line["message"], "could not be moved");
     assert_contains!(line["error"], "SQS did not answer in time");
     bench.assert_ended("terminal: handler-error", "no such card");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_that_is_not_answered_holds_up_no_call_of_a_batch_handler() {
+    let (bench, sqs) = (Bench::new(), Sqs::always(Turn::Hang));
+    let (called, notes) = Notes::pair();
+    let handler = values().call_batch(move |orders: Batch<Value>| {
+        notes.add(Instant::now());
+        ready(orders.all_succeeded())
+    });
+    let queue = sqs.queue().dead_letter_queue(DLQ);
+    let consumer = bench.consumer(handler).queue(queue);
+    let undecodable = Record::text("no JSON").message_id("bad");
+    let event = Event::new([undecodable, named("a")]);
+    let began = Instant::now();
+    let answer = invoke(&consumer, &event, until(bench.deadline())).await;
+    assert_eq!(failures(&answer), ["bad"]);
+    assert!(called.take()[0] - began < SECOND);
 }
 
 /// A consumer whose dependency is down.

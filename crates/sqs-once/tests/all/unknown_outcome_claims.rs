@@ -76,6 +76,18 @@ async fn a_record_that_waits_for_another_worker_keeps_no_other_from_its_handler(
     assert_eq!(calls.len(), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_sent_again_keeps_its_handlers_place() {
+    let (handler, calls) = ending(&[]);
+    let handler = handler.unknown_outcome(UnknownOutcome::dead_letter());
+    let bench = Bench::new(Consumer::new(handler).concurrency(1));
+    let throttled = StoreErrorKind::Throttled;
+    bench.store().fail(Operation::Claim, throttled, 2);
+    let answer = bench.run(several(["a", "b"])).await;
+    answer.assert_all_acknowledged();
+    assert_eq!(calls.len(), 2);
+}
+
 /// What follows the requests that carry claims: how long the answer takes, or which error it is.
 type After = Box<dyn Fn(&[Claim]) -> Result<Duration, StoreErrorKind> + Send + Sync>;
 

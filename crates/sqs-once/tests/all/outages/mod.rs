@@ -24,7 +24,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::s3::S3;
 use crate::support::{
-    AtOnce, Log, Notes, SECOND, STANDARD, assert_contains, named, noting, refusal, set, values,
+    self, AtOnce, Log, Notes, SECOND, STANDARD, assert_contains, invoke, named, noting, refusal,
+    set, until, values,
 };
 
 /// A service that tests switch off and on, and that counts its calls.
@@ -427,6 +428,33 @@ async fn a_probe_that_does_not_come_to_the_service_leaves_the_breaker_to_the_nex
         }
         assert_eq!(service.calls(), 3, "{first}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_waits_until_its_breaker_is_read_and_one_without_a_dependency_does_not() {
+    let service = Service::default();
+    let first = Bench::new(service.consumer()).max_receive_count(5);
+    let slow = support::TestStore::over(first.store().clone()).reads_take(|_| SECOND);
+    let ran = Notes::default();
+    let other = Consumer::new(beside_notify(service.handler(), &ran)).store(slow);
+    let other = other.clock(first.clock().clone());
+    let deliver = async |name| {
+        let context = until(first.clock().now() + 30 * SECOND);
+        invoke(&other, &payments_and_one(name, 3), context).await;
+    };
+    deliver("a").await;
+    service.set_down(true);
+    first.run(event("b", 3, 1)).await;
+    let items = first.store().memory();
+    let mut opened = items.get(&breaker::item_id("payments")).unwrap();
+    opened.lease_until = Some(first.clock().now() + Duration::from_hours(1));
+    items.put(opened);
+    after_a_pause(&first);
+    (service.calls(), ran.take());
+    let began = Instant::now();
+    deliver("c").await;
+    assert_eq!(service.calls(), 0);
+    assert!(ran.take()[0] - began < SECOND);
 }
 
 #[tokio::test(start_paused = true)]
