@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::support::process::has;
 use crate::support::{
     Bench, Mode, Notes, Order, SECOND, Seen, TestStore, Tested, body, in_group, json_body, noting,
-    noting_in, order, orders, with,
+    noting_batches, noting_in, order, orders, with,
 };
 use serde_json::{Value, json};
 use sqs_once::consumer::Cache;
@@ -293,6 +293,15 @@ async fn a_redriven_message_behind_an_older_copy_in_its_batch_runs_too() {
     let records = records.chain([sent(order("a"), 2)]);
     assert_eq!(bench.run(records).await, [""; 0]);
     assert!(seen.take().iter().any(|id| id == "a"));
+
+    let (bench, calls) = noting_batches(Duration::ZERO);
+    let bench = bench.with_consumer(|it| it.cache(Cache::new(100)));
+    assert_eq!(bench.run(["a"]).await, [""; 0]);
+    bench.forget("a");
+    let records = [("a", 0), ("a", 2), ("b", 2)].map(|(id, second)| sent(order(id), second));
+    assert_eq!(bench.run(records).await, [""; 0]);
+    let ids: Vec<_> = calls.take().into_iter().map(|(_, ids)| ids).collect();
+    assert_eq!(ids, [vec!["a"], vec!["a", "b"]]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 
 use std::future::ready;
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,9 +15,9 @@ use lambda_runtime::Context;
 use serde_json::{Value, json};
 use sqs_once::key::{ItemId, Namespace};
 use sqs_once::policy::{Dependency, PayloadMismatch, UnknownOutcome};
-use sqs_once::store::{Claim, Item, MemoryStore, Status, StoreError, StoreErrorKind};
+use sqs_once::store::{Claim, Item, MemoryStore, Owner, Status, StoreError, StoreErrorKind};
 use sqs_once::telemetry::{Metrics, Telemetry};
-use sqs_once::testing::{Event, Record};
+use sqs_once::testing::{Event, Record, TestClock};
 use sqs_once::unstable::breaker::item_id;
 use sqs_once::{BusinessKey, Consumer, ResultExt, Router, Writes, spawn_blocking};
 use sqs_once_local::LocalExecutions;
@@ -81,6 +82,44 @@ async fn in_a_process_that_handles_batches() {
             let lost = starting(PayloadMismatch::Terminal);
             handle(&lost, vec![order("o-0", "fail")]).await;
             Some((starting(PayloadMismatch::Retry), &["fail"]))
+        }
+        "TAKEN" => {
+            let store = MemoryStore::new();
+            let items = store.clone();
+            let overtaken = values().call(move |_: Value, item: ItemId| {
+                // Another worker has claimed the key meanwhile.
+                let mut item = Item::new(item.clone(), Status::InProgress);
+                item.owner = Some(Owner::from_bits(1));
+                items.put(item);
+                async {}
+            });
+            let overtaken = Consumer::new(overtaken.namespace("payments"));
+            Some((overtaken.store(store), &["pay"]))
+        }
+        "PROBED" => {
+            let clock = TestClock::new();
+            let is_down = Arc::new(AtomicBool::new(true));
+            let down = is_down.clone();
+            let calling = values().call(move |_: Value| {
+                let is_down = down.load(Ordering::SeqCst);
+                async move {
+                    match is_down {
+                        true => Err("no answer").unavailable("payments"),
+                        false => Ok(()),
+                    }
+                }
+            });
+            let dependency = Dependency::new("payments").failures(1);
+            let calling = Consumer::new(calling.namespace("payments").depends_on(dependency));
+            let calling = calling.store(MemoryStore::new()).clock(clock.clone());
+            let calling = calling.queue(Sqs::default().queue());
+            for (batch, down) in [true, true, false, false, false].into_iter().enumerate() {
+                is_down.store(down, Ordering::SeqCst);
+                handle(&calling, vec![order(&format!("o-{batch}"), "pay")]).await;
+                let pause = if batch == 3 { 1 } else { 31 };
+                clock.advance(Duration::from_secs(pause));
+            }
+            std::process::exit(0);
         }
         "ORDER" => {
             let unread = TestStore::default();
@@ -298,6 +337,7 @@ fn every_trouble_is_counted_where_it_is_and_costs_nothing_elsewhere() {
     let unknown = &[("OutcomeUnknown", 2), ("Terminal", 3), ("Failed", 1)];
     let unanswered = &[("StoreErrors", 1), ("Failed", 1), ("StillRunning", 0)];
     let unclaimed = &[("StoreRequests", 1)];
+    let taken = &[("LeaseLost", 1), ("Failed", 1)];
     for (what, run, at, metrics) in [
         ("a mismatch", "", 1, mismatch),
         ("a store that refuses", "", 2, refused),
@@ -308,6 +348,7 @@ fn every_trouble_is_counted_where_it_is_and_costs_nothing_elsewhere() {
         ("a completion without an answer", "SILENT", 4, unanswered),
         ("a handler without a claim", "WRITES", 0, unclaimed),
         ("a group that can't be read", "ORDER", 0, refused),
+        ("a key that another worker has", "TAKEN", 0, taken),
     ] {
         let document = &documents(&[EMF, (RUNS, run)])[at];
         for (metric, value) in metrics {
@@ -349,6 +390,17 @@ fn a_breaker_counts_as_opened_whatever_the_store_answers() {
     let documents = documents(&[EMF, (RUNS, "OPENING")]);
     let counts = documents.iter().map(|one| &one["BreakerOpened"]);
     assert_eq!(counts.collect::<Vec<_>>(), [1, 1, 1]);
+}
+
+#[test]
+fn the_requests_of_a_breaker_are_counted() {
+    let documents = documents(&[EMF, (RUNS, "PROBED")]);
+    let counts = documents
+        .iter()
+        .map(|it| [&it["StoreRequests"], &it["BreakerOpened"]]);
+    // It opens, a probe fails, a probe closes it, it is read after a pause, and it is not read.
+    let expected = [[3, 1], [3, 1], [4, 0], [3, 0], [2, 0]];
+    assert_eq!(counts.collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -180,6 +180,7 @@ async fn each_key_is_renewed_by_a_request_of_its_own_and_the_log_says_why_one_is
 
 #[tokio::test(start_paused = true)]
 async fn a_record_that_is_left_out_of_a_batch_handlers_call_holds_no_key() {
+    let log = support::Log::capture();
     let (_tell, code) = gate();
     let bench = Bench::new(blocking_together(code));
     let undecodable = Record::text("no JSON").message_id("bad").fifo("g");
@@ -189,6 +190,8 @@ async fn a_record_that_is_left_out_of_a_batch_handlers_call_holds_no_key() {
     assert_keeps_its_key(&bench, "the one that is called", 30).await;
     let left = bench.item("left").await.unwrap();
     assert!(left.lease_until.unwrap() < bench.clock().now());
+    let [line] = log.take("sqs_once::lease").try_into().unwrap();
+    assert_contains!(line["message"], "its leases are renewed");
 }
 
 #[tokio::test(start_paused = true)]

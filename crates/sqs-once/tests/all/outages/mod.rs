@@ -655,6 +655,7 @@ async fn a_batch_handler_probes_with_one_record() {
     });
     let consumer = Consumer::new(handler.depends_on("payments"));
     let bench = Bench::new(consumer).max_receive_count(5);
+    let began = Instant::now();
     bench.run(event("a", 5, 1)).await;
     assert_eq!(service.calls(), 5);
     assert_open(&service, &bench, "b").await;
@@ -666,6 +667,7 @@ async fn a_batch_handler_probes_with_one_record() {
     let answer = bench.run(event("d", 5, 1)).await;
     assert_eq!((service.calls(), answer.retried().len()), (1, 4));
     bench.run(event("e", 5, 1)).await.assert_all_acknowledged();
+    assert!(began.elapsed() < SECOND, "no record waits for the probe");
 }
 
 #[tokio::test(start_paused = true)]
