@@ -37,10 +37,12 @@ KEPT = ROOT / "verification/survivors.toml"
 PLACE = re.compile(r"^(\S+?):(\d+):\d+: (.*)$")
 # Tests that are slow or do not test the library's decisions.
 SLOW = ("exactly_once::killed::", "guides::", "hostile_code::", "no_secrets::", "without_sqs::")
-# The seconds of a fast test, at most, without any mutant.
-FAST = 5
-# The tests that run alone before the others run together: those that caught the last mutants, and those that reach the least.
+# The seconds of a test, at most, without any mutant, and of one that runs alone before the others run together.
+LONGEST, FAST = 20, 1
+# These tests run alone first: as many that caught the last mutants, and as many that reach the least.
 LIKELY = 6
+# A batch that stands still ends at its deadline, after 30 seconds at most, and its test fails. A test that goes on hangs.
+DEADLINE = 45
 # Tests that run at once in one process. Many of them wait.
 THREADS = 6
 # The seconds of one process with many tests. Those that have not ended then run alone.
@@ -57,7 +59,7 @@ MEMORY = 6 << 30
 
 class Mutation(Run):
     name = "mutants"
-    what = "the library with one expression changed, under the fast tests that reach it"
+    what = "the library with one expression changed, under the tests that reach it"
     takes = "10 to 60 min a module"
     units = {
         **{module: Unit({"files": f"{SOURCES}/{module}/**"}, [f"{SOURCES}/{module}"]) for module in MODULES},
@@ -74,7 +76,7 @@ class Mutation(Run):
         return output("git", "rev-parse", f"HEAD:{path}")[:12]
 
     def parts(self, unit, arguments):
-        """Slices of the mutants, those without a place behind the switch, and those that survived under earlier tests."""
+        """Slices of the mutants, those without a place behind the switch, and those that no earlier test caught."""
         count = len(self.listed(unit))
         slices = [f"{first}..{min(first + SLICE, count)}" for first in range(0, count, SLICE)]
         return [*slices, "alone", f"survivors-{commit()[:12]}"]
@@ -87,7 +89,7 @@ class Mutation(Run):
 
     def part(self, unit, arguments, part, done):
         older = [one["judged"].items() for one in done.values() if one["commit"] != commit()]
-        chosen = [name for judged in older for name, (summary, _) in judged if summary == "MissedMutant"]
+        chosen = [name for judged in older for name, (summary, _) in judged if summary in ("MissedMutant", "Timeout")]
         if part.startswith("survivors") and not chosen:
             return {"commit": commit(), "seconds": 0, "judged": {}}
         build, began = self.build(unit), time.monotonic()
@@ -111,11 +113,12 @@ class Mutation(Run):
         tests = [(len(reached), seconds, test) for test, (seconds, reached) in build["tests"].items() if number in reached]
         seconds = {test: seconds for _, seconds, test in sorted(tests)}
         # Neighbours often end by the same test. Otherwise, the test that reaches the least is the most likely one.
-        likely = [test for test in self.killers if test in seconds][:LIKELY]
-        likely += [test for test in seconds if test not in likely][:LIKELY]
+        fast = [test for test in seconds if seconds[test] <= FAST]
+        likely = [test for test in self.killers if test in fast][:LIKELY]
+        likely += [test for test in fast if test not in likely][:LIKELY]
         others = [test for test in seconds if test not in likely]
         for test in itertools.chain(likely, doubtful(others, str(number))):
-            status = run_test(test, 10 * seconds[test] + 10, str(number))
+            status = run_test(test, 10 * seconds[test] + DEADLINE, str(number))
             if status != 0:
                 self.killers = [test, *(one for one in self.killers if one != test)][:100]
                 return "Timeout" if status is None else "CaughtMutant", test
@@ -152,7 +155,7 @@ class Mutation(Run):
             "numbers": {name: number for number, name in enumerate(names)},
             "unviable": [names[number] for number in sorted(unviable)],
             "alone": [names[number] for number in sorted(alone)],
-            "tests": {test: (seconds, numbers) for test, (seconds, numbers) in reached.items() if seconds <= FAST},
+            "tests": {test: (seconds, numbers) for test, (seconds, numbers) in reached.items() if seconds <= LONGEST},
         }
         kept.write_text(json.dumps(build))
         return build

@@ -466,14 +466,14 @@ pub(crate) fn until(deadline: Timestamp) -> Context {
     context
 }
 
-/// Invokes a consumer as Lambda does, in real time. The default deadline is in a minute.
+/// Invokes a consumer as Lambda does, in real time. The default deadline is in 20 seconds.
 pub(crate) async fn invoke(
     consumer: &Consumer,
     event: &Event,
     mut context: Context,
 ) -> SqsBatchResponse {
     if context.deadline == 0 {
-        context.deadline = (Timestamp::now() + 60 * SECOND).as_millis();
+        context.deadline = (Timestamp::now() + 20 * SECOND).as_millis();
     }
     let event = LambdaEvent::new(serde_json::from_str(event.as_json()).unwrap(), context);
     consumer.clone().call(event).await.unwrap()
