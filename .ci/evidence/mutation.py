@@ -41,7 +41,8 @@ SLOW = ("exactly_once::killed::", "guides::", "hostile_code::", "no_secrets::", 
 LONGEST, FAST = 20, 1
 # These tests run alone first: as many that caught the last mutants, and as many that reach the least.
 LIKELY = 6
-# A batch that stands still ends at its deadline, after 30 seconds at most, and its test fails. A test that goes on hangs.
+# The seconds after which a test counts as hanging. If a batch makes no progress, it ends at its deadline before that, and the
+# test fails.
 DEADLINE = 45
 # Tests that run at once in one process. Many of them wait.
 THREADS = 6
@@ -165,7 +166,7 @@ class Mutation(Run):
         return [installed("cargo-mutants", VERSION), "mutants", "--dir", self.tree, *package(unit), *files, *options]
 
     def judged_alone(self, unit, names):
-        """The summaries of mutants that cargo-mutants builds one by one, under all fast tests."""
+        """The summaries of mutants that cargo-mutants builds one by one, under the tests that are not slow."""
         (OUT / self.name / "build.json").unlink()
         out = OUT / self.name / "out"
         options = ["--in-place", "--output", out, "--timeout-multiplier", "4", "--minimum-test-timeout", "120"]
